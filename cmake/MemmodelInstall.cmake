@@ -1,0 +1,1 @@
+# Filled by the folders that have something to install: see src/CMakeLists.txt.

@@ -1,0 +1,33 @@
+option(MEMMODEL_BUILD_TRACER "Build memmodel-trace and the virtual GPU (needs LibTorch and CUDA headers)" ON)
+option(MEMMODEL_BUILD_CLI "Build the memmodel program" ON)
+option(MEMMODEL_BUILD_TESTS "Build the tests" ON)
+option(MEMMODEL_BUILD_BENCH "Build the benchmarks" OFF)
+set(MEMMODEL_SANITIZE "" CACHE STRING "Sanitizers for the core and the virtual GPU, such as address,undefined or thread")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# Programs end up at the top of the build folder: build/memmodel.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+find_program(MEMMODEL_CCACHE ccache)
+if(MEMMODEL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MEMMODEL_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${MEMMODEL_CCACHE})
+endif()
+
+# Warnings and sanitizers of everything that is ours.
+add_library(memmodel_flags INTERFACE)
+target_compile_options(memmodel_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_include_directories(memmodel_flags INTERFACE ${PROJECT_SOURCE_DIR})
+if(MEMMODEL_SANITIZE)
+  target_compile_options(memmodel_flags INTERFACE -fsanitize=${MEMMODEL_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(memmodel_flags INTERFACE -fsanitize=${MEMMODEL_SANITIZE})
+endif()

@@ -1,0 +1,60 @@
+// A network as the training step sees it, whatever file it came from.
+#ifndef MEMMODEL_SRC_STEP_MODEL_H_
+#define MEMMODEL_SRC_STEP_MODEL_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "memmodel/status.h"
+
+namespace memmodel::step {
+
+// One input without its batch dimension, which stands first.
+struct InputSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype = at::kFloat;
+};
+
+struct NamedTensor {
+  std::string name;  // "layer1.0.conv1.weight"
+  at::Tensor tensor;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // In the order in which Python's Module.parameters() gives them.
+  [[nodiscard]] virtual std::vector<NamedTensor> Parameters() const = 0;
+  [[nodiscard]] virtual std::vector<NamedTensor> Buffers() const = 0;
+
+  // Moves (or, for tensors without data, makes) all parameters and buffers on
+  // `device`, in the order of Python's Module.to. Throws c10::Error.
+  virtual void To(at::Device device) = 0;
+  virtual void ToChannelsLast() = 0;
+  virtual void ToDtype(at::ScalarType dtype) = 0;  // floating-point tensors only
+  virtual void SetTraining(bool training) = 0;
+
+  // Runs forward under the caller's autograd and autocast state. Throws c10::Error.
+  virtual c10::IValue Forward(const std::vector<at::Tensor>& inputs) = 0;
+
+  // What the file says about its inputs; empty if it says nothing.
+  [[nodiscard]] virtual std::vector<InputSpec> StoredInputs() const { return {}; }
+  // The only batch size that the file's graph accepts, if it is fixed.
+  [[nodiscard]] virtual std::optional<std::int64_t> FixedBatch() const { return {}; }
+  [[nodiscard]] virtual std::string Kind() const = 0;  // "torchscript", "exported_program"
+};
+
+// Each loads its kind of file onto the CPU; data of large tensors is not read.
+Result<std::unique_ptr<Model>> LoadTorchScript(const std::string& path);
+Result<std::unique_ptr<Model>> LoadExportedProgram(const std::string& path);
+
+}  // namespace memmodel::step
+
+#endif  // MEMMODEL_SRC_STEP_MODEL_H_

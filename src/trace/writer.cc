@@ -1,0 +1,62 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "memmodel/trace.h"
+#include "src/core/atomic_file.h"
+
+namespace memmodel {
+namespace {
+
+void AppendEvent(const Trace& trace, const Event& event, bool with_ids, std::string* out) {
+  char line[128];
+  if (event.kind == EventKind::kMarker) {
+    out->append("# ").append(trace.Text(event.text)).push_back('\n');
+    return;
+  }
+  if (event.kind == EventKind::kTag) {
+    if (!with_ids) return;
+    std::snprintf(line, sizeof line, " %" PRIx64 " %" PRId64 " ", event.address, event.size);
+    out->append("t ").append(RoleName(event.role)).append(line);
+    out->append(trace.Text(event.text)).push_back('\n');
+    return;
+  }
+  std::snprintf(line, sizeof line, "%c %" PRIx64 " %" PRId64 " %d", static_cast<char>(event.kind),
+                event.address, event.size, event.stream);
+  out->append(line);
+  if (with_ids) {
+    std::snprintf(line, sizeof line, " %d %d", static_cast<int>(event.op),
+                  static_cast<int>(event.module));
+    out->append(line);
+  }
+  out->push_back('\n');
+}
+
+}  // namespace
+
+std::string FormatTrace(const Trace& trace, TraceDetail detail) {
+  const bool full = detail == TraceDetail::kFull;
+  std::string out;
+  out.reserve(trace.events.size() * 40 + 4096);
+  if (full) {
+    out.append("! memmodel-trace ").append(std::to_string(Trace::kFormatVersion)).push_back('\n');
+    if (!trace.metadata.empty()) out.append("= ").append(trace.metadata).push_back('\n');
+    for (const std::string& op : trace.operators) out.append("o ").append(op).push_back('\n');
+    for (const ModuleInfo& module : trace.modules) {
+      out.append("m ").append(module.type.empty() ? "?" : module.type);
+      out.append(" ").append(module.path).push_back('\n');
+    }
+  }
+  for (const Event& event : trace.events) AppendEvent(trace, event, full, &out);
+  return out;
+}
+
+Status WriteTrace(const Trace& trace, const std::string& path, TraceDetail detail) {
+  return WriteFileAtomically(path, FormatTrace(trace, detail));
+}
+
+}  // namespace memmodel

@@ -1,0 +1,46 @@
+// How the child's own code talks to the virtual GPU. A C interface without CUDA
+// types, exported by libmemmodel_vgpu.so; callers look the functions up with
+// dlsym(RTLD_DEFAULT, ...), and find none of them when a real GPU is used.
+//
+// All functions may be called from any thread.
+#ifndef MEMMODEL_SRC_VGPU_CONTROL_H_
+#define MEMMODEL_SRC_VGPU_CONTROL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Sets the total memory of `device` and the part of it that its context takes,
+// from now on. Memory already handed out stays. total_bytes 0: unlimited.
+void memmodel_vgpu_set_memory(int device, uint64_t total_bytes, uint64_t context_bytes);
+
+// Bytes of device memory now handed out (cudaMalloc, mapped pages, pools), in
+// whole pages, context not included.
+uint64_t memmodel_vgpu_used_bytes(int device);
+
+// The host asked for `size` bytes at `address` that no host ever wrote: only a
+// kernel that did not run could know them. The reader may write its answer to
+// `destination` (zeroed before the call). Returns 1 if it did (the bytes then
+// count as known), else 0.
+typedef int (*memmodel_vgpu_unknown_read_fn)(void* context, uint64_t address, uint64_t size,
+                                             void* destination);
+void memmodel_vgpu_on_unknown_read(memmodel_vgpu_unknown_read_fn reader, void* context);
+
+// Copies the known bytes at `address` to `destination`; returns 1 if all `size`
+// of them are known, else 0 and leaves `destination` alone.
+int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination);
+
+// What happened so far, as one JSON object: {"unknown_reads":n,"refused":
+// [{"function":"cudaX","count":n}],"modules_loaded":n,"code_bytes":n,
+// "kernels_launched":n,"distinct_kernels":n}. The text stays valid until the
+// next call from the same thread.
+const char* memmodel_vgpu_report_json(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // MEMMODEL_SRC_VGPU_CONTROL_H_

@@ -1,0 +1,55 @@
+#include <doctest/doctest.h>
+
+#include "memmodel/trace.h"
+
+namespace memmodel {
+namespace {
+
+constexpr const char* kSmall =
+    "! memmodel-trace 1\n= {\"batch\":2}\no aten::conv2d\nm Conv2d layer1.0.conv1\n# step b=2\n"
+    "S 7f0000000000 2097152 0\na 7f0000000000 37632 0 0 0\nt weight 7f0000000000 37632 conv1.weight\n"
+    "f 7f0000000000 37632 0\n";
+
+}  // namespace
+
+TEST_CASE("every record of a full trace is read") {
+  const Result<Trace> trace = ParseTrace(kSmall, "small");
+  REQUIRE(trace.ok());
+  REQUIRE(trace->events.size() == 5);
+  CHECK(trace->metadata == "{\"batch\":2}");
+  CHECK(trace->Text(trace->events[0].text) == "step b=2");
+  CHECK(trace->events[1].kind == EventKind::kSegmentAlloc);
+  CHECK(trace->events[1].size == 2097152);
+  CHECK(trace->events[2].address == 0x7f0000000000u);
+  CHECK(trace->OperatorName(trace->events[2].op) == "aten::conv2d");
+  CHECK(trace->ModulePath(trace->events[2].module) == "layer1.0.conv1");
+  CHECK(trace->events[3].role == TensorRole::kWeight);
+  CHECK(trace->Text(trace->events[3].text) == "conv1.weight");
+  CHECK(trace->events[4].op == OperatorId::kNone);
+}
+
+TEST_CASE("a newer format version is refused with both numbers") {
+  const Result<Trace> trace = ParseTrace("! memmodel-trace 7\n", "t");
+  REQUIRE_FALSE(trace.ok());
+  CHECK(trace.status().message() ==
+        "t:1: trace format version 7, this program reads versions up to 1");
+}
+
+TEST_CASE("damaged lines are named by file and line") {
+  for (const char* text :
+       {"", "hello\n", "a zz 1 0\n", "a 10 -5 0\n", "a 10 5\n", "a 10 5 0 3 0\n", "a 10 5 0 1\n",
+        "a 10 99999999999999999999 0\n", "t weightless 10 5 x\n", "! memmodel-trace x\n", "q 1 2 3\n"}) {
+    CAPTURE(text);
+    const Result<Trace> trace = ParseTrace(text, "bad.trace");
+    REQUIRE_FALSE(trace.ok());
+    CHECK(trace.status().code() == StatusCode::kBadInput);
+    CHECK(trace.status().message().find("bad.trace") == 0);
+  }
+}
+
+TEST_CASE("missing files and folders are refused") {
+  CHECK(ReadTrace("/no/such/file").status().code() == StatusCode::kBadInput);
+  CHECK(ReadTrace("/tmp").status().message().find("is a directory") != std::string::npos);
+}
+
+}  // namespace memmodel
