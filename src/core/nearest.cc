@@ -1,0 +1,63 @@
+#include "src/core/nearest.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+namespace memmodel {
+namespace {
+
+std::string Letters(std::string_view name) {
+  std::string letters;
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == '.' || c == ' ') continue;
+    letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return letters;
+}
+
+// Levenshtein distance, one row at a time.
+std::size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> NearestName(std::string_view name, std::span<const std::string> names) {
+  const std::string wanted = Letters(name.substr(0, 100));
+  if (wanted.empty()) return std::nullopt;
+  std::optional<std::string> nearest;
+  std::size_t smallest = 0;
+  for (const std::string& candidate : names) {
+    const std::string letters = Letters(candidate);
+    const std::size_t distance = EditDistance(wanted, letters);
+    if (3 * distance > std::max(wanted.size(), letters.size())) continue;
+    if (!nearest || distance < smallest) {
+      nearest = candidate;
+      smallest = distance;
+    }
+  }
+  if (nearest) return nearest;
+  for (const std::string& candidate : names) {
+    if (Letters(candidate).starts_with(wanted)) return candidate;
+  }
+  return std::nullopt;
+}
+
+std::string DidYouMean(std::string_view name, std::span<const std::string> names) {
+  const std::optional<std::string> nearest = NearestName(name, names);
+  return nearest ? "; did you mean '" + *nearest + "'?" : "";
+}
+
+}  // namespace memmodel
