@@ -35,7 +35,8 @@ constexpr double kLargest = 4611686018427387904.0;  // 2^62
 }  // namespace
 
 Result<Bytes> ParseBytes(std::string_view text) {
-  const std::string quoted = "'" + std::string(text.substr(0, 40)) + "'";
+  std::string quoted = "'";
+  quoted.append(text.substr(0, 40)).push_back('\'');
   const Status bad = Status::InvalidArgument(
       quoted + " is not a size: write a number and a unit, such as 24G, 24GiB (both 24*2^30), "
                "24GB (24*10^9) or 800M");
