@@ -22,6 +22,10 @@ namespace {
 constexpr void (*kSubcommands[])(CLI::App&, Context&) = {
     AddPredict,
     AddTrace,
+    AddFit,
+    AddExplain,
+    AddDiff,
+    AddValidate,
     AddDevices,
 };
 

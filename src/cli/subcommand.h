@@ -26,6 +26,10 @@ struct Context {
 
 void AddPredict(CLI::App& app, Context& context);
 void AddTrace(CLI::App& app, Context& context);
+void AddFit(CLI::App& app, Context& context);
+void AddExplain(CLI::App& app, Context& context);
+void AddDiff(CLI::App& app, Context& context);
+void AddValidate(CLI::App& app, Context& context);
 void AddDevices(CLI::App& app, Context& context);
 
 }  // namespace memmodel::cli
