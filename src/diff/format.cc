@@ -17,10 +17,10 @@ namespace {
   out->append(line);
 }
 
-std::string Plain(Bytes bytes) { return std::to_string(bytes) + " bytes"; }
+std::string Plain(Bytes bytes) { return std::to_string(bytes).append(" bytes"); }
 
 std::string Position(std::int64_t event) {
-  return event < 0 ? std::string("nowhere") : "at event " + std::to_string(event);
+  return event < 0 ? std::string("nowhere") : std::string("at event ").append(std::to_string(event));
 }
 
 std::string What(const Difference& d) {
