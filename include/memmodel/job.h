@@ -78,6 +78,8 @@ struct Job {
   StepProtocol step_protocol = StepProtocol::kLoop;
   DeviceKind device = DeviceKind::kVirtual;
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
+  double clip_grad_norm = 0;  // torch.nn.utils.clip_grad_norm_ before each optimizer step; 0: none
+  bool ema = false;           // a second copy of the weights, updated after each step
 };
 
 }  // namespace memmodel
