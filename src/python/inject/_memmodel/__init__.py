@@ -1,0 +1,1 @@
+"""What `memmodel run` puts into the Python processes of a training script."""

@@ -1,0 +1,161 @@
+"""Values that the host reads although only a kernel could have written them.
+
+The virtual GPU calls back for each such read. What is known then: the Python line,
+the tensor method that reads (item, __bool__, ...; wrapped below to learn the type),
+the bytes. A floating-point number that Python takes (a loss to print) cannot be a
+size, and questions after infinities are answered "all finite"; these are harmless.
+For the others `memmodel run` runs the script a second time with other answers
+("answer": "one" in place of "zero"): if not one request differs, they were
+harmless too; if one does, the answer is unknown and the read is named.
+"""
+import ctypes
+import json
+import linecache
+import sys
+import threading
+
+from . import job
+
+_METHODS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__complex__",
+            "__format__", "__repr__", "cpu", "numpy", "__contains__")
+_NUMBERS = ("item", "tolist", "__float__", "__format__", "__repr__")
+_FINITE = ("isfinite",)
+_NOT_FINITE = ("isnan", "isinf", "found_inf", "_has_inf_or_nan")
+_READER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
+                           ctypes.c_void_p)
+MOST_PLACES = 200
+
+
+class Reads:
+    def __init__(self, torch, modules, run):
+        self._torch = torch
+        self._modules = modules
+        self._run = run
+        self._local = threading.local()
+        self._places = {}  # (file, line, method): what is reported
+        self._ones = job.get().get("answer") == "one"
+        self._reader = _READER(self._read)  # kept: C calls it
+        self._library = None
+        self._wrap_methods()
+
+    def watch(self):
+        library = ctypes.CDLL(None)
+        if hasattr(library, "memmodel_vgpu_on_unknown_read"):
+            self._library = library
+            library.memmodel_vgpu_report_json.restype = ctypes.c_char_p
+            library.memmodel_vgpu_on_unknown_read(self._reader, None)
+
+    def pause(self):
+        if self._library is not None:
+            self._library.memmodel_vgpu_on_unknown_read(_READER(), None)
+
+    def _wrap_methods(self):
+        tensor = self._torch.Tensor
+        for name in _METHODS:
+            original = getattr(tensor, name, None)
+            if original is not None:
+                setattr(tensor, name, self._wrapped(name, original))
+
+    def _wrapped(self, name, original):
+        local = self._local
+
+        def method(tensor, *arguments, **named):
+            outer = getattr(local, "reading", None)
+            if outer is None:
+                local.reading = (name, tensor.dtype)
+            try:
+                return original(tensor, *arguments, **named)
+            finally:
+                local.reading = outer
+
+        method.__name__ = name
+        method.__doc__ = original.__doc__
+        method.__wrapped__ = original
+        return method
+
+    def _read(self, _, address, size, destination):
+        try:
+            return self._answer(size, destination)
+        except Exception as error:  # no exception may cross into C
+            sys.stderr.write("memmodel: unknown read not followed: %r\n" % (error,))
+            return 0
+
+    def _answer(self, size, destination):
+        inner = sys._getframe(2)
+        if inner.f_globals.get("__name__") == __name__:  # one of our wrapped methods
+            inner = inner.f_back
+        method, dtype = getattr(self._local, "reading", None) or ("", None)
+        key = (inner.f_code, inner.f_lasti, method)
+        place = self._places.get(key)
+        if place is None:
+            if len(self._places) >= MOST_PLACES:
+                return 0
+            place = self._places[key] = self._describe(inner, method, dtype, size)
+        place["count"] += 1
+        value = place["value"]
+        if value is None:
+            value = 1 if self._ones else 0
+            if not value:
+                return 0
+        if not value:
+            return 1
+        # Ones of 8, or fewer, bytes each: true, 1, or the smallest float above zero.
+        width = min(size, 8)
+        ctypes.memmove(destination, (b"\x01" + b"\0" * (width - 1)) * (size // width), size // width * width)
+        return 1
+
+    def _describe(self, inner, method, dtype, size):
+        outer = job.users_frame(inner)
+        text = _expression(inner)
+        outer_text = text if outer is inner else _expression(outer)
+        value, reason = None, ""
+        both = text + " " + outer_text + " " + inner.f_code.co_name
+        if any(word in both for word in _NOT_FINITE):
+            value, reason = 0, "taken to be finite"
+        elif any(word in both for word in _FINITE):
+            value, reason = 1, "taken to be finite"
+        elif method in _NUMBERS and dtype is not None and dtype.is_floating_point:
+            value, reason = 0, "a floating-point number"
+        return {"operator": method and "Tensor." + method or text, "bytes": int(size), "value": value,
+                "reason": reason, "module": self._modules.path(self._modules.current()),
+                "where": "%s: %s" % (job.place(outer), outer_text), "phase": self._run.phase(),
+                "step": self._run.step(), "positions": self._run.positions(), "count": 0}
+
+    def found(self):
+        """(not recognised, harmless), each read's place once, in order of appearance."""
+        unknown, harmless = [], []
+        for place in self._places.values():
+            kept = {key: place[key] for key in place if key != "value"}
+            (unknown if place["value"] is None else harmless).append(kept)
+        return unknown, harmless
+
+    def forget(self):
+        self._places = {}
+
+    def virtual_gpu_report(self):
+        """"refused" and "context" as the child protocol has them."""
+        if self._library is None:
+            return {}
+        try:
+            said = json.loads(self._library.memmodel_vgpu_report_json().decode())
+        except (ValueError, AttributeError):
+            return {}
+        refused = said.pop("refused", [])
+        return {"refused": refused, "context": said}
+
+
+def _expression(frame):
+    """The source text of the call that `frame` is in, the whole line before Python 3.11."""
+    if frame is None:
+        return ""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    if not hasattr(frame.f_code, "co_positions"):
+        return line
+    for index, position in enumerate(frame.f_code.co_positions()):
+        if index == frame.f_lasti // 2:
+            first, last, start, end = position
+            if first is None or first != last or start is None:
+                return line
+            raw = linecache.getline(frame.f_code.co_filename, first)
+            return raw.encode()[start:end].decode(errors="replace").strip() or line
+    return line

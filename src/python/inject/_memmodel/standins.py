@@ -1,0 +1,114 @@
+"""Loads the virtual GPU's libraries in front of the ones that torch would load.
+
+The dynamic loader takes a library that is already there for every later request
+of the same SONAME, so nothing else is needed: no LD_PRELOAD, no LD_LIBRARY_PATH,
+and programs that this process starts see nothing of it.
+"""
+import ctypes
+import glob
+import os
+import re
+import sys
+
+from . import job
+
+_loaded = False
+
+
+def _torch_version(folder):
+    """(version, cuda) from torch/version.py, read without importing torch."""
+    text = ""
+    try:
+        with open(os.path.join(folder, "version.py")) as file:
+            text = file.read()
+    except OSError:
+        pass
+    found = {}
+    for name in ("__version__", "cuda", "hip"):
+        match = re.search(r"^%s\b[^=\n]*=\s*'([^']*)'" % name, text, re.M)
+        found[name] = match.group(1) if match else None
+    return found["__version__"], found["cuda"], found["hip"]
+
+
+def _refuse_what_cannot_run(version, cuda, hip, where):
+    major = (cuda or "").split(".")[0]
+    if not cuda:
+        kind = "a ROCm build (AMD GPUs)" if hip else "a CPU-only build"
+        job.refuse("cpu_only_torch",
+                   "the torch %s that %s imports (%s) is %s; memmodel runs PyTorch's CUDA build, "
+                   "which needs no GPU: pip install torch (the default build on Linux)"
+                   % (version, sys.executable, where, kind), 2)
+    if major not in job.get()["standins"]:
+        have = ", ".join(sorted(job.get()["standins"]))
+        job.refuse("no_standins",
+                   "torch %s is built for CUDA %s and this memmodel has stand-ins for CUDA %s only: "
+                   "install a torch built for CUDA %s beside it, in a virtual environment"
+                   % (version, cuda, have, have), 2)
+    return major
+
+
+def _first_file(*patterns):
+    for pattern in patterns:
+        for path in sorted(glob.glob(pattern)) if pattern else ():
+            return path
+    return None
+
+
+def _real_libraries(site_packages, major):
+    """The real cuDNN and cublasLt that the stand-ins ask: the interpreter's own, else memmodel's."""
+    asked = job.get()
+    for variable, given, patterns in (
+            ("MEMMODEL_VGPU_CUDNN", asked.get("cudnn"), ("nvidia/cudnn/lib/libcudnn.so.9",)),
+            ("MEMMODEL_VGPU_CUBLASLT", asked.get("cublaslt"),
+             ("nvidia/cu%s/lib/libcublasLt.so.%s" % (major, major),
+              "nvidia/cublas/lib/libcublasLt.so.%s" % major))):
+        path = _first_file(*[os.path.join(root, pattern) for root in site_packages
+                             for pattern in patterns]) or given
+        if path:
+            os.environ[variable] = path
+
+
+def _refuse_other_processes_groups():
+    world = int(os.environ.get("WORLD_SIZE") or 1)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE") or world)
+    if world > local:
+        job.refuse("multi_node",
+                   "WORLD_SIZE is %d but only %d processes run on this machine: jobs over several "
+                   "machines cannot be run. Every rank of one machine needs the same memory if "
+                   "the model is replicated (DDP): run it with --nnodes=1" % (world, local))
+    if world > job.get()["gpus"]:
+        job.refuse("too_few_gpus",
+                   "the script runs %d processes, one a GPU, but the machine has %d virtual GPU%s: "
+                   "add --gpus %d" % (world, job.get()["gpus"], "s" * (job.get()["gpus"] > 1), world), 2)
+
+
+def load(name, spec):
+    """Before the module `name` is executed; once a process."""
+    global _loaded
+    if _loaded:
+        return
+    major = None
+    if name == "torch":
+        folder = os.path.dirname(spec.origin) if spec.origin else ""
+        if not os.path.exists(os.path.join(folder, "version.py")):
+            return  # some other module of that name
+        major = _refuse_what_cannot_run(*_torch_version(folder), where=folder)
+        _refuse_other_processes_groups()
+        site_packages = [os.path.dirname(folder)] + sys.path
+    else:
+        major = sorted(job.get()["standins"])[-1]
+        site_packages = sys.path
+    _real_libraries(site_packages, major)
+    folder = job.get()["standins"][major]
+    libraries = sorted((path for path in glob.glob(os.path.join(folder, "lib*.so*"))
+                        if re.search(r"\.so(\.\d+)*$", path)),
+                       key=lambda path: ("libmemmodel" not in path, path))
+    if not libraries:
+        job.refuse("no_standins", "no stand-in libraries in %s: memmodel is not installed completely"
+                   % folder, 2)
+    for library in libraries:
+        try:
+            ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
+        except OSError as error:
+            job.refuse("standin_failed", "cannot load a stand-in: %s" % error, 2)
+    _loaded = True
