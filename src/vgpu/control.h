@@ -33,8 +33,13 @@ void memmodel_vgpu_on_unknown_read(memmodel_vgpu_unknown_read_fn reader, void* c
 // of them are known, else 0 and leaves `destination` alone.
 int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination);
 
+// Makes [address, address + size) unknown. For whoever sees memory change that
+// the virtual GPU cannot see: an allocator that hands a block out anew, an
+// operator that writes its argument in place.
+void memmodel_vgpu_forget(uint64_t address, uint64_t size);
+
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
-// [{"function":"cudaX","count":n}],"modules_loaded":n,"code_bytes":n,
+// [{"function":"cudaX","count":n}],"accepted":[...],"modules_loaded":n,"code_bytes":n,
 // "kernels_launched":n,"distinct_kernels":n}. The text stays valid until the
 // next call from the same thread.
 const char* memmodel_vgpu_report_json(void);

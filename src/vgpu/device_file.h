@@ -1,0 +1,40 @@
+// What a device file (docs/devices.md) says about one GPU.
+#ifndef MEMMODEL_SRC_VGPU_DEVICE_FILE_H_
+#define MEMMODEL_SRC_VGPU_DEVICE_FILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "memmodel/status.h"
+#include "src/vgpu/export.h"
+
+namespace memmodel::vgpu {
+
+struct MEMMODEL_VGPU_EXPORT DeviceSpec {
+  std::string name;         // "h200"
+  std::string device_name;  // "NVIDIA H200"
+  std::uint64_t total_bytes = 0;
+  std::uint64_t context_bytes = 0;
+  // Fields of cudaDeviceProp by their own names; scalars have one element.
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> cuda;
+
+  // Element `index` of a field; 0 if the file leaves the field out.
+  [[nodiscard]] std::int64_t Get(std::string_view field, std::size_t index = 0) const;
+  // The compute capability as 10 * major + minor.
+  [[nodiscard]] int ComputeCapability() const;
+};
+
+// The array length of a field of `cuda` (1 for a scalar); 0 for a name that is no field.
+[[nodiscard]] std::size_t DeviceFieldLength(std::string_view field);
+
+// `text` is the whole of a device file, `path` names it in messages.
+Result<DeviceSpec> ParseDeviceFile(std::string_view text, const std::string& path);
+Result<DeviceSpec> ReadDeviceFile(const std::string& path);
+
+}  // namespace memmodel::vgpu
+
+#endif  // MEMMODEL_SRC_VGPU_DEVICE_FILE_H_

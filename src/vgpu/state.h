@@ -1,0 +1,119 @@
+// The one state that all stand-ins of a process share. It lives in
+// libmemmodel_vgpu.so, is made at first use from the environment
+// (docs/architecture.md), and holds no thread and, across fork(), no lock.
+#ifndef MEMMODEL_SRC_VGPU_STATE_H_
+#define MEMMODEL_SRC_VGPU_STATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/vgpu/control.h"
+#include "src/vgpu/device_file.h"
+#include "src/vgpu/device_memory.h"
+#include "src/vgpu/export.h"
+#include "src/vgpu/shadow_bytes.h"
+
+namespace memmodel::vgpu {
+
+// Host memory that CUDA knows about.
+struct HostRange {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  enum Kind { kPinned, kRegistered, kManaged } kind = kPinned;
+  unsigned flags = 0;
+  int device = 0;
+};
+
+// All methods may be called from any thread.
+class MEMMODEL_VGPU_EXPORT State {
+ public:
+  static State& Get();
+
+  // 0 if the device file could not be read, which was then said on standard error.
+  [[nodiscard]] int device_count() const { return device_count_; }
+  [[nodiscard]] const DeviceSpec& spec() const { return spec_; }
+  // The calling thread's device, which the runtime and the driver share.
+  static int CurrentDevice();
+  static void SetCurrentDevice(int device);
+  // The lock of this state, for what lies beside it (streams.h).
+  [[nodiscard]] std::unique_lock<std::mutex> Lock() const { return std::unique_lock(mutex_); }
+  // The figure of cudaDeviceProp.totalGlobalMem; the device file's if unlimited.
+  [[nodiscard]] std::uint64_t TotalBytes(int device) const;
+  [[nodiscard]] std::uint64_t FreeBytes(int device) const;
+  [[nodiscard]] std::uint64_t ContextBytes(int device) const;
+  [[nodiscard]] std::uint64_t UsedBytes(int device) const;
+  void SetMemory(int device, std::uint64_t total_bytes, std::uint64_t context_bytes);
+
+  // Runs `action` on the memory under the lock.
+  template <typename Action>
+  auto WithMemory(Action action) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return action(memory_);
+  }
+  // As cudaFree: also forgets the bytes.
+  MemoryOutcome Free(std::uint64_t address);
+  MemoryOutcome Unmap(std::uint64_t address, std::uint64_t bytes);
+
+  void AddHostRange(const HostRange& range);
+  std::optional<HostRange> RemoveHostRange(std::uint64_t address);
+  [[nodiscard]] std::optional<HostRange> FindHostRange(std::uint64_t address) const;
+
+  // A copy between any two addresses; host bytes are moved, device bytes known
+  // or not (shadow_bytes.h). Reading unknown bytes asks the reader of control.h
+  // and is counted; what it leaves is zero.
+  void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size);
+  void Fill(std::uint64_t address, unsigned char value, std::uint64_t size);
+  void Forget(std::uint64_t address, std::uint64_t size);
+  bool Peek(std::uint64_t address, std::uint64_t size, void* destination) const;
+  void OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context);
+
+  // Something was launched that may write device memory.
+  void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t launches() const {
+    return launches_.load(std::memory_order_relaxed);
+  }
+  // Kernels: see code.h for what is loaded when.
+  void CountKernel() { kernels_launched_.fetch_add(1, std::memory_order_relaxed); }
+  void CountDistinctKernel() { distinct_kernels_.fetch_add(1, std::memory_order_relaxed); }
+  void CountModule(std::uint64_t code_bytes);
+  [[nodiscard]] std::string ReportJson() const;
+
+  // One line to MEMMODEL_VGPU_LOG, if that is set.
+  void Log(const std::string& line) const;
+  [[nodiscard]] const std::string& cudnn_path() const { return cudnn_path_; }
+  [[nodiscard]] const std::string& cublas_lt_path() const { return cublas_lt_path_; }
+  [[nodiscard]] const std::string& cache_folder() const { return cache_folder_; }
+
+ private:
+  State();
+
+  DeviceSpec spec_;
+  int device_count_ = 0;
+  std::string cudnn_path_;
+  std::string cublas_lt_path_;
+  std::string cache_folder_;
+  std::string log_path_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  DeviceMemory memory_;
+  ShadowBytes shadow_;
+  std::map<std::uint64_t, HostRange> host_ranges_;
+  memmodel_vgpu_unknown_read_fn reader_ = nullptr;
+  void* reader_context_ = nullptr;
+
+  std::atomic<std::uint64_t> unknown_reads_ = 0;
+  std::atomic<std::uint64_t> launches_ = 0;
+  std::atomic<std::uint64_t> kernels_launched_ = 0;
+  std::atomic<std::uint64_t> distinct_kernels_ = 0;
+  std::atomic<std::uint64_t> modules_loaded_ = 0;
+  std::atomic<std::uint64_t> code_bytes_ = 0;
+};
+
+}  // namespace memmodel::vgpu
+
+#endif  // MEMMODEL_SRC_VGPU_STATE_H_

@@ -1,0 +1,104 @@
+#include "src/vgpu/streams.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "src/vgpu/state.h"
+
+namespace memmodel::vgpu {
+namespace {
+
+constexpr std::uintptr_t kLegacyStream = 1;     // cudaStreamLegacy
+constexpr std::uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
+
+std::uint64_t next_capture_id = 1;  // under the lock
+
+}  // namespace
+
+Stream* FindStream(void* handle) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value > kPerThreadStream) return static_cast<Stream*>(handle);
+  static std::array<Stream, 64> legacy;
+  static std::array<Stream, 64> per_thread;
+  const int device = State::CurrentDevice();
+  auto& streams = value == kPerThreadStream ? per_thread : legacy;
+  Stream* stream = &streams[static_cast<std::size_t>(device)];
+  stream->device = device;
+  static_assert(kLegacyStream == 1);
+  return stream;
+}
+
+CaptureOutcome BeginCapture(Stream* stream) {
+  const auto lock = State::Get().Lock();
+  if (stream->capture != nullptr) return CaptureOutcome::kIllegal;
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->id = next_capture_id++;
+  stream->capture->graph = std::make_unique<Graph>();
+  stream->origin = true;
+  stream->last.clear();
+  return CaptureOutcome::kOk;
+}
+
+CaptureOutcome EndCapture(Stream* stream, Graph** graph) {
+  const auto lock = State::Get().Lock();
+  *graph = nullptr;
+  if (stream->capture == nullptr) return CaptureOutcome::kIllegal;
+  if (!stream->origin) return CaptureOutcome::kUnmatched;
+  const std::shared_ptr<Capture> capture = std::move(stream->capture);
+  stream->capture = nullptr;
+  stream->origin = false;
+  stream->last.clear();
+  if (capture->invalidated) return CaptureOutcome::kInvalidated;
+  *graph = capture->graph.release();  // streams that joined see the end by this
+  return CaptureOutcome::kOk;
+}
+
+bool Captured(Stream* stream, GraphNode::Kind kind, HostFunction function, void* data) {
+  const auto lock = State::Get().Lock();
+  if (stream->capture != nullptr && stream->capture->graph == nullptr) stream->capture = nullptr;
+  if (stream->capture == nullptr) return false;
+  auto node = std::make_unique<GraphNode>();
+  node->kind = kind;
+  node->dependencies = stream->last;
+  node->function = function;
+  node->data = data;
+  stream->last = {node.get()};
+  stream->capture->graph->nodes.push_back(std::move(node));
+  return true;
+}
+
+void RecordEvent(Event* event, Stream* stream) {
+  const auto lock = State::Get().Lock();
+  event->recorded = true;
+  event->time_ms = NowMs();
+  event->capture = stream->capture;
+  event->last = stream->last;
+}
+
+void WaitEvent(Stream* stream, Event* event) {
+  const auto lock = State::Get().Lock();
+  if (event->capture == nullptr || event->capture->graph == nullptr) return;
+  if (stream->capture == nullptr || stream->capture->graph == nullptr) {
+    stream->capture = event->capture;
+    stream->origin = false;
+    stream->last.clear();
+  }
+  if (stream->capture != event->capture) return;
+  for (GraphNode* node : event->last) {
+    bool known = false;
+    for (const GraphNode* other : stream->last) known = known || other == node;
+    if (!known) stream->last.push_back(node);
+  }
+}
+
+void RunHostNodes(const GraphExec& exec) {
+  for (const GraphNode& node : exec.host_nodes) node.function(node.data);
+}
+
+double NowMs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
+}  // namespace memmodel::vgpu
