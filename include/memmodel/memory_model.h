@@ -46,9 +46,9 @@ struct ByteRange {
 // Why a figure is what it is.
 enum class ModelBasis : std::uint8_t {
   kTraced,        // this batch was traced
-  kExact,         // the neighbours agree on the requests, every size is an exact rule
+  kExact,         // between two traced batches that agree on the requests, all sizes exact
   kInterpolated,  // some size or the presence of a request lies between two traced ones
-  kExtrapolated,  // outside the traced batches, with a size that has no exact rule
+  kExtrapolated,  // below or above all traced batches
 };
 std::string_view BasisName(ModelBasis basis);  // "traced", "exact", ...
 
@@ -98,8 +98,9 @@ struct WorkspaceModel {
   double constant = 0;             // bytes
   double slope = 0;                // bytes a sample
   struct Hinge {
-    std::int64_t batch;  // max(0, b - batch) * slope
-    double slope;
+    std::int64_t batch = 0;
+    double slope = 0;    // bytes a sample
+    bool below = false;  // slope * max(0, batch - b); else slope * max(0, b - batch)
   };
   std::vector<Hinge> hinges;
   double held_out_error = 0;  // bytes, root mean square over held-out batches; 0 for exact rules
