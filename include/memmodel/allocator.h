@@ -151,7 +151,8 @@ class Allocator {
 
   // With RecordStream before it, the block stays active ("pending free") until
   // CompleteFree tells that the other streams' work is done, or until the
-  // allocator waits for them itself, before it returns all cached blocks.
+  // allocator waits for them itself, before it returns all cached blocks (then
+  // num_sync_all_streams grows, and the handle must not be used any more).
   void Free(BlockId block);
   void RecordStream(BlockId block, int stream);
   void CompleteFree(BlockId block);

@@ -173,11 +173,11 @@ BlockIndex AllocatorCore::AllocBlock(const Request& request, bool is_retry) {
   Block& block = blocks_[index];
   block.address = *address;
   block.size = size;
-  block.stream = request.stream;
+  block.stream = static_cast<std::int16_t>(request.stream);
   block.pool = request.pool;
   const bool small = pools_[request.pool].is_small;
-  Increase(&stats_.segment, small, 1);
-  Increase(&stats_.reserved_bytes, small, size);
+  segment_.Increase(small, 1);
+  reserved_bytes_.Increase(small, size);
   if (size >= settings_.max_split_size) Increase(&stats_.oversize_segments, 1);
   ++stats_.num_device_alloc;
   return index;
@@ -203,7 +203,7 @@ BlockIndex AllocatorCore::AllocFoundBlock(const Request& request, BlockIndex ind
     Block& rest = blocks_[rest_index];
     block.address = rest.address;
     block.size = request.size;
-    block.stream = request.stream;
+    block.stream = static_cast<std::int16_t>(request.stream);
     block.pool = request.pool;
     block.segment = rest.segment;
     block.prev = rest.prev;
@@ -215,24 +215,26 @@ BlockIndex AllocatorCore::AllocFoundBlock(const Request& request, BlockIndex ind
     InsertIntoBlocks(rest_index);
     if (counts_inactive) {
       if (already_split) {
-        Decrease(&stats_.inactive_split_bytes, small, request.size);
+        inactive_split_bytes_.Decrease(small, request.size);
       } else {
-        Increase(&stats_.inactive_split_bytes, small, rest.size);
-        Increase(&stats_.inactive_split, small, 1);
+        inactive_split_bytes_.Increase(small, rest.size);
+        inactive_split_.Increase(small, 1);
       }
     }
   } else if (already_split && counts_inactive) {
-    Decrease(&stats_.inactive_split_bytes, small, blocks_[index].size);
-    Decrease(&stats_.inactive_split, small, 1);
+    inactive_split_bytes_.Decrease(small, blocks_[index].size);
+    inactive_split_.Decrease(small, 1);
   }
   Block& block = blocks_[index];
   block.allocated = true;
   block.requested_size = requested_size;
-  Increase(&stats_.allocation, small, 1);
-  Increase(&stats_.allocated_bytes, small, block.size);
-  Increase(&stats_.active, small, 1);
-  Increase(&stats_.active_bytes, small, block.size);
-  Increase(&stats_.requested_bytes, small, requested_size);
+  allocation_.Increase(small, 1);
+  allocated_bytes_.Increase(small, block.size);
+  requested_bytes_.Increase(small, requested_size);
+  if (counts_active_) [[unlikely]] {
+    active_.Increase(small, 1);
+    active_bytes_.Increase(small, block.size);
+  }
   if (block.size >= settings_.max_split_size) Increase(&stats_.oversize_allocations, 1);
   return index;
 }
@@ -245,8 +247,13 @@ void AllocatorCore::Free(BlockIndex index) {
   Block& block = blocks_[index];
   const bool small = pools_[block.pool].is_small;
   block.allocated = false;
-  Decrease(&stats_.allocation, small, 1);
-  Decrease(&stats_.allocated_bytes, small, block.size);
+  if (block.stream_uses && !counts_active_) [[unlikely]] {
+    active_ = allocation_;
+    active_bytes_ = allocated_bytes_;
+    counts_active_ = true;
+  }
+  allocation_.Decrease(small, 1);
+  allocated_bytes_.Decrease(small, block.size);
   if (block.size >= settings_.max_split_size) Decrease(&stats_.oversize_allocations, 1);
   if (block.stream_uses) [[unlikely]] {
     block.stream_uses = false;
@@ -283,14 +290,14 @@ void AllocatorCore::FreeBlock(BlockIndex index) {
       ++change;
       size_change += block.size;
     }
-    if (change > 0) Increase(&stats_.inactive_split, small, change);
-    if (change < 0) Decrease(&stats_.inactive_split, small, -change);
-    if (size_change > 0) Increase(&stats_.inactive_split_bytes, small, size_change);
-    if (size_change < 0) Decrease(&stats_.inactive_split_bytes, small, -size_change);
+    inactive_split_.Add(small, change);
+    inactive_split_bytes_.Add(small, size_change);
   }
-  Decrease(&stats_.active, small, 1);
-  Decrease(&stats_.active_bytes, small, original_size);
-  Decrease(&stats_.requested_bytes, small, requested_size);
+  requested_bytes_.Decrease(small, requested_size);
+  if (counts_active_) [[unlikely]] {
+    active_.Decrease(small, 1);
+    active_bytes_.Decrease(small, original_size);
+  }
 }
 
 // Joins the cached neighbour `src` to `dst`. Returns its size, 0 if it is in use.

@@ -3,11 +3,13 @@
 #ifndef MEMMODEL_SRC_SIMULATE_ALLOCATOR_CORE_H_
 #define MEMMODEL_SRC_SIMULATE_ALLOCATOR_CORE_H_
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "memmodel/allocator.h"
+#include "src/simulate/counter.h"
 #include "src/simulate/free_blocks.h"
 
 namespace memmodel {
@@ -39,8 +41,9 @@ class AllocatorCore {
 
   [[nodiscard]] const Block& At(BlockIndex block) const { return blocks_[block]; }
   [[nodiscard]] AllocatorStatistics Statistics() const;
+  // How often it has waited for all streams.
+  [[nodiscard]] std::int64_t synchronizations() const { return stats_.num_sync_all_streams; }
   [[nodiscard]] Bytes reserved_bytes() const { return total_allocated_memory_; }
-  [[nodiscard]] Bytes peak_reserved_bytes() const { return stats_.reserved_bytes.all.peak; }
   void ResetPeakStatistics();
   void ResetAccumulatedStatistics();
   [[nodiscard]] std::vector<SegmentInfo> Snapshot() const;
@@ -99,6 +102,10 @@ class AllocatorCore {
   void InsertUnmapped(BlockIndex block);
   void EraseUnmapped(BlockIndex block);
 
+  [[nodiscard]] std::array<Counter*, 9> Counters() {
+    return {&allocation_, &allocated_bytes_, &requested_bytes_, &inactive_split_,
+            &inactive_split_bytes_, &segment_, &reserved_bytes_, &active_, &active_bytes_};
+  }
   BlockIndex NewBlock();
   void DeleteBlock(BlockIndex block);
   FreeBlocks& FreeOf(const Block& block);
@@ -109,15 +116,7 @@ class AllocatorCore {
     return block.prev != kNoBlock || block.next != kNoBlock;
   }
 
-  // Adds to (from) the statistic of all and of the pool that `small` names.
-  static void Increase(PoolStatistic* stat, bool small, Bytes amount) {
-    Increase(&stat->all, amount);
-    Increase(small ? &stat->small_pool : &stat->large_pool, amount);
-  }
-  static void Decrease(PoolStatistic* stat, bool small, Bytes amount) {
-    Decrease(&stat->all, amount);
-    Decrease(small ? &stat->small_pool : &stat->large_pool, amount);
-  }
+  // Oversize blocks have no pools.
   static void Increase(Statistic* stat, Bytes amount) {
     stat->current += amount;
     stat->peak = stat->current > stat->peak ? stat->current : stat->peak;
@@ -144,7 +143,13 @@ class AllocatorCore {
   std::vector<BlockIndex> pending_;  // freed, waiting for other streams
 
   Bytes total_allocated_memory_ = 0;
-  AllocatorStatistics stats_;
+  Counter allocation_, allocated_bytes_, requested_bytes_, inactive_split_, inactive_split_bytes_;
+  Counter segment_, reserved_bytes_;
+  // Active is allocated plus pending, so it needs counters of its own only once
+  // a block was recorded on another stream.
+  bool counts_active_ = false;
+  Counter active_, active_bytes_;
+  AllocatorStatistics stats_;  // all that is not in a Counter
 };
 
 }  // namespace memmodel

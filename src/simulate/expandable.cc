@@ -56,7 +56,7 @@ BlockIndex AllocatorCore::FindExpandableBlock(const Request& request) {
   Block& block = blocks_[index];
   block.address = segment.address;
   block.size = segment.size;
-  block.stream = request.stream;
+  block.stream = static_cast<std::int16_t>(request.stream);
   block.pool = request.pool;
   block.mapped = false;
   block.segment = static_cast<std::uint32_t>(expandable_segments_.size() - 1);
@@ -93,7 +93,7 @@ bool AllocatorCore::MapBlock(BlockIndex index, Bytes size) {
   TryMergeBlocks(index, blocks_[index].next);
   InsertIntoBlocks(index);
   total_allocated_memory_ += mapped;
-  Increase(&stats_.reserved_bytes, pools_[blocks_[index].pool].is_small, mapped);
+  reserved_bytes_.Increase(pools_[blocks_[index].pool].is_small, mapped);
   ++stats_.num_device_alloc;
   return true;
 }
@@ -168,7 +168,7 @@ void AllocatorCore::UnmapBlock(BlockIndex index) {
   TryMergeBlocks(index, blocks_[index].next);
   InsertUnmapped(index);
   total_allocated_memory_ -= end - begin;
-  Decrease(&stats_.reserved_bytes, pools_[blocks_[index].pool].is_small, end - begin);
+  reserved_bytes_.Decrease(pools_[blocks_[index].pool].is_small, end - begin);
   ++stats_.num_device_free;
 }
 

@@ -71,17 +71,8 @@ void FreeBlocks::RotateUp(BlockIndex block, BlockIndex* root) {
   }
 }
 
-void FreeBlocks::Insert(BlockIndex index) {
+void FreeBlocks::InsertBelow(BlockIndex* root, BlockIndex index) {
   Block& block = At(index);
-  block.left = block.right = block.parent = kNoBlock;
-  const auto size_class = static_cast<std::size_t>(ClassOf(block.size));
-  BlockIndex* root = &roots_[size_class];
-  if (*root == kNoBlock) {
-    *root = index;
-    occupied_[size_class >> 6] |= std::uint64_t{1} << (size_class & 63);
-    summary_ |= std::uint64_t{1} << (size_class >> 6);
-    return;
-  }
   BlockIndex at = *root;
   for (;;) {
     BlockIndex& child = Less(block, At(at)) ? At(at).left : At(at).right;
@@ -121,18 +112,13 @@ BlockIndex FreeBlocks::Join(BlockIndex left, BlockIndex right) {
   return top;
 }
 
-void FreeBlocks::Erase(BlockIndex index) {
+// Takes out a block that is not alone in its class.
+void FreeBlocks::EraseFromTree(BlockIndex index) {
   const Block& block = At(index);
   const BlockIndex joined = Join(block.left, block.right);
   if (joined != kNoBlock) At(joined).parent = block.parent;
   if (block.parent == kNoBlock) {
-    const auto size_class = static_cast<std::size_t>(ClassOf(block.size));
-    roots_[size_class] = joined;
-    if (joined == kNoBlock) {
-      std::uint64_t& word = occupied_[size_class >> 6];
-      word &= ~(std::uint64_t{1} << (size_class & 63));
-      if (word == 0) summary_ &= ~(std::uint64_t{1} << (size_class >> 6));
-    }
+    roots_[static_cast<std::size_t>(ClassOf(block.size))] = joined;
   } else if (At(block.parent).left == index) {
     At(block.parent).left = joined;
   } else {

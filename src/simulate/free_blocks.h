@@ -15,7 +15,8 @@ namespace memmodel {
 using BlockIndex = std::uint32_t;
 inline constexpr BlockIndex kNoBlock = 0xffffffff;
 
-struct Block {
+// One cache line.
+struct alignas(64) Block {
   std::uint64_t address = 0;
   Bytes size = 0;
   Bytes requested_size = 0;
@@ -26,14 +27,15 @@ struct Block {
   BlockIndex right = kNoBlock;
   BlockIndex parent = kNoBlock;
   std::uint32_t segment = kNoBlock;  // expandable segment, if it lies in one
-  std::int32_t stream = 0;
+  std::int16_t stream = 0;
   std::uint16_t pool = 0;
-  bool allocated = false;
-  bool mapped = true;
-  bool stream_uses = false;  // recorded on another stream
-  bool pending = false;      // freed, waiting for other streams
-  bool alive = false;
+  bool allocated : 1 = false;
+  bool mapped : 1 = true;
+  bool stream_uses : 1 = false;  // recorded on another stream
+  bool pending : 1 = false;      // freed, waiting for other streams
+  bool alive : 1 = false;
 };
+static_assert(sizeof(Block) == 64);
 
 // Blocks are cut into classes of nearly equal size, 64 to a power of two (exact
 // multiples of 512 bytes up to 64 KiB), and each class is a search tree, kept
@@ -45,8 +47,27 @@ class FreeBlocks {
  public:
   explicit FreeBlocks(std::vector<Block>* blocks) : blocks_(blocks) { roots_.fill(kNoBlock); }
 
-  void Insert(BlockIndex block);
-  void Erase(BlockIndex block);
+  void Insert(BlockIndex index) {
+    Block& block = At(index);
+    block.left = block.right = block.parent = kNoBlock;
+    const auto size_class = static_cast<std::size_t>(ClassOf(block.size));
+    BlockIndex& root = roots_[size_class];
+    if (root != kNoBlock) return InsertBelow(&root, index);
+    root = index;
+    occupied_[size_class >> 6] |= std::uint64_t{1} << (size_class & 63);
+    summary_ |= std::uint64_t{1} << (size_class >> 6);
+  }
+  void Erase(BlockIndex index) {
+    const Block& block = At(index);
+    if (block.parent != kNoBlock || block.left != kNoBlock || block.right != kNoBlock) {
+      return EraseFromTree(index);
+    }
+    const auto size_class = static_cast<std::size_t>(ClassOf(block.size));
+    roots_[size_class] = kNoBlock;
+    std::uint64_t& word = occupied_[size_class >> 6];
+    word &= ~(std::uint64_t{1} << (size_class & 63));
+    if (word == 0) summary_ &= ~(std::uint64_t{1} << (size_class >> 6));
+  }
   // The smallest block of at least `size`, the lowest address among equals.
   [[nodiscard]] BlockIndex LowerBound(Bytes size) const;
   // The block after `block` in the order.
@@ -74,6 +95,8 @@ class FreeBlocks {
   Block& At(BlockIndex i) const { return (*blocks_)[i]; }
   [[nodiscard]] BlockIndex FirstFrom(int size_class) const;
   [[nodiscard]] BlockIndex Leftmost(BlockIndex block) const;
+  void InsertBelow(BlockIndex* root, BlockIndex index);
+  void EraseFromTree(BlockIndex index);
   void RotateUp(BlockIndex block, BlockIndex* root);
   BlockIndex Join(BlockIndex left, BlockIndex right);
 

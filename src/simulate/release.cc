@@ -130,8 +130,8 @@ void AllocatorCore::ReleaseBlock(BlockIndex index) {
   ++stats_.num_device_free;
   source_->Free(block.address, block.size);
   total_allocated_memory_ -= block.size;
-  Decrease(&stats_.segment, small, 1);
-  Decrease(&stats_.reserved_bytes, small, block.size);
+  segment_.Decrease(small, 1);
+  reserved_bytes_.Decrease(small, block.size);
   if (block.size >= settings_.max_split_size) Decrease(&stats_.oversize_segments, 1);
   EraseFromBlocks(index);
   DeleteBlock(index);

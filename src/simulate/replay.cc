@@ -1,6 +1,7 @@
 #include "memmodel/allocator_replay.h"
 
 #include <cstdio>
+#include <unordered_map>
 
 #include "src/simulate/allocator_core.h"
 #include "src/simulate/recorded_segments.h"
@@ -52,6 +53,26 @@ class TracingSegments : public SegmentSource {
   int stream_ = 0;
 };
 
+// Blocks that were freed while another stream used them. Once the allocator has
+// waited for all streams itself, the recorded end of such a use means nothing.
+class DeferredFrees {
+ public:
+  explicit DeferredFrees(AllocatorCore* core) : core_(core) {}
+  void Free(std::uint32_t slot, BlockIndex block, int stream) {
+    waits_[slot] = core_->synchronizations();
+    core_->RecordStream(block, stream + 1);
+    core_->Free(block);
+  }
+  [[nodiscard]] bool Pending(std::uint32_t slot) const {
+    const auto it = waits_.find(slot);
+    return it != waits_.end() && it->second == core_->synchronizations();
+  }
+
+ private:
+  AllocatorCore* core_;
+  std::unordered_map<std::uint32_t, std::int64_t> waits_;
+};
+
 std::string AddressDifference(std::size_t event, std::uint64_t simulated, std::uint64_t recorded,
                               Bytes size) {
   char text[128];
@@ -77,6 +98,7 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
   std::vector<Event> events;
   TracingSegments source(recorded ? static_cast<SegmentSource*>(&from_trace) : &own, &events);
   AllocatorCore core(options.allocator, &source);
+  DeferredFrees deferred(&core);
 
   ReplayResult result;
   result.requests = static_cast<std::int64_t>(stream.requests.size());
@@ -119,15 +141,15 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
         source.Write(EventKind::kFree, address, size);
         if (request.kind == Request::Kind::kFree) {
           source.Write(EventKind::kFreeCompleted, address, size);
+          core.Free(block);
         } else {
-          core.RecordStream(block, request.stream + 1);
+          deferred.Free(request.slot, block, request.stream);
         }
-        core.Free(block);
         break;
       }
       case Request::Kind::kFreeCompleted: {
         const BlockIndex block = slots[request.slot];
-        if (block == kNoBlock || !core.At(block).pending) break;
+        if (block == kNoBlock || !deferred.Pending(request.slot)) break;
         source.Write(EventKind::kFreeCompleted, core.At(block).address,
                      core.At(block).requested_size);
         core.CompleteFree(block);
@@ -166,6 +188,7 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
 ReplayPeaks ReplayRequests(const RequestStream& stream, const ReplayOptions& options) {
   DeviceMemory own(options.capacity);
   AllocatorCore core(options.allocator, &own);
+  DeferredFrees deferred(&core);
   std::vector<BlockIndex> slots(stream.slots + 1, kNoBlock);
   for (const Request& request : stream.requests) {
     BlockIndex& slot = slots[request.slot];
@@ -177,12 +200,10 @@ ReplayPeaks ReplayRequests(const RequestStream& stream, const ReplayOptions& opt
         if (slot != kNoBlock) core.Free(slot);
         break;
       case Request::Kind::kFreeDeferred:
-        if (slot == kNoBlock) break;
-        core.RecordStream(slot, request.stream + 1);
-        core.Free(slot);
+        if (slot != kNoBlock) deferred.Free(request.slot, slot, request.stream);
         break;
       case Request::Kind::kFreeCompleted:
-        if (slot != kNoBlock) core.CompleteFree(slot);
+        if (slot != kNoBlock && deferred.Pending(request.slot)) core.CompleteFree(slot);
         break;
       case Request::Kind::kFailed: {
         const BlockIndex block = core.Malloc(request.size, request.stream);

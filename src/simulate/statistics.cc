@@ -1,7 +1,6 @@
 // Statistics under the names of torch.cuda.memory_stats, the snapshot, and the
 // consistency check of the tests.
 #include <algorithm>
-#include <map>
 
 #include "src/simulate/allocator_core.h"
 
@@ -21,29 +20,25 @@ constexpr NamedPool kPoolStatistics[] = {
     {"segment", &AllocatorStatistics::segment},
 };
 
-template <typename F>
-void ForEachStatistic(AllocatorStatistics* stats, F f) {
-  for (const auto& [name, member] : kPoolStatistics) {
-    PoolStatistic& pool = stats->*member;
-    f(std::string(name) + ".all", &pool.all);
-    f(std::string(name) + ".large_pool", &pool.large_pool);
-    f(std::string(name) + ".small_pool", &pool.small_pool);
-  }
-  f("oversize_allocations", &stats->oversize_allocations);
-  f("oversize_segments", &stats->oversize_segments);
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::int64_t>> AllocatorStatistics::Flatten() const {
   std::vector<std::pair<std::string, std::int64_t>> flat;
-  AllocatorStatistics copy = *this;
-  ForEachStatistic(&copy, [&](const std::string& name, const Statistic* stat) {
-    flat.emplace_back(name + ".allocated", stat->allocated);
-    flat.emplace_back(name + ".current", stat->current);
-    flat.emplace_back(name + ".freed", stat->freed);
-    flat.emplace_back(name + ".peak", stat->peak);
-  });
+  const auto add = [&flat](const std::string& name, const Statistic& stat) {
+    flat.emplace_back(name + ".allocated", stat.allocated);
+    flat.emplace_back(name + ".current", stat.current);
+    flat.emplace_back(name + ".freed", stat.freed);
+    flat.emplace_back(name + ".peak", stat.peak);
+  };
+  for (const auto& [text, member] : kPoolStatistics) {
+    const std::string name = text;
+    const PoolStatistic& pool = this->*member;
+    add(name + ".all", pool.all);
+    add(name + ".large_pool", pool.large_pool);
+    add(name + ".small_pool", pool.small_pool);
+  }
+  add("oversize_allocations", oversize_allocations);
+  add("oversize_segments", oversize_segments);
   flat.emplace_back("max_split_size", max_split_size);
   flat.emplace_back("num_alloc_retries", num_alloc_retries);
   flat.emplace_back("num_device_alloc", num_device_alloc);
@@ -54,15 +49,32 @@ std::vector<std::pair<std::string, std::int64_t>> AllocatorStatistics::Flatten()
   return flat;
 }
 
-AllocatorStatistics AllocatorCore::Statistics() const { return stats_; }
+AllocatorStatistics AllocatorCore::Statistics() const {
+  AllocatorStatistics s = stats_;
+  s.allocation = allocation_.Get();
+  s.allocated_bytes = allocated_bytes_.Get();
+  s.requested_bytes = requested_bytes_.Get();
+  s.inactive_split = inactive_split_.Get();
+  s.inactive_split_bytes = inactive_split_bytes_.Get();
+  s.segment = segment_.Get();
+  s.reserved_bytes = reserved_bytes_.Get();
+  s.active = counts_active_ ? active_.Get() : s.allocation;
+  s.active_bytes = counts_active_ ? active_bytes_.Get() : s.allocated_bytes;
+  return s;
+}
 
 void AllocatorCore::ResetPeakStatistics() {
-  ForEachStatistic(&stats_, [](const std::string&, Statistic* stat) { stat->peak = stat->current; });
+  for (Counter* counter : Counters()) counter->ResetPeak();
+  for (Statistic* stat : {&stats_.oversize_allocations, &stats_.oversize_segments}) {
+    stat->peak = stat->current;
+  }
 }
 
 void AllocatorCore::ResetAccumulatedStatistics() {
-  ForEachStatistic(&stats_,
-                   [](const std::string&, Statistic* stat) { stat->allocated = stat->freed = 0; });
+  for (Counter* counter : Counters()) counter->ResetAccumulated();
+  for (Statistic* stat : {&stats_.oversize_allocations, &stats_.oversize_segments}) {
+    stat->allocated = stat->freed = 0;
+  }
   stats_.num_alloc_retries = stats_.num_ooms = stats_.num_sync_all_streams = 0;
   stats_.num_device_alloc = stats_.num_device_free = 0;
 }
@@ -141,7 +153,7 @@ std::string AllocatorCore::CheckInvariants() const {
     active += segment.active_size;
     requested += segment.requested_size;
   }
-  const AllocatorStatistics& s = stats_;
+  const AllocatorStatistics s = Statistics();
   if (reserved[0] + reserved[1] != s.reserved_bytes.all.current) return "reserved_bytes differs";
   if (reserved[1] != s.reserved_bytes.small_pool.current) return "small pool's reserved differs";
   if (total_allocated_memory_ != s.reserved_bytes.all.current) return "total differs";

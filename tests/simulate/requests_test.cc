@@ -1,0 +1,72 @@
+#include <doctest/doctest.h>
+
+#include "memmodel/allocator_replay.h"
+
+namespace memmodel {
+namespace {
+
+RequestStream Compile(const char* text) {
+  const Result<Trace> trace = ParseTrace(text, "test");
+  REQUIRE(trace.ok());
+  const Result<RequestStream> stream = CompileRequests(*trace);
+  REQUIRE_MESSAGE(stream.ok(), stream.status().message());
+  return *stream;
+}
+
+TEST_CASE("addresses become slots, used again once they are free") {
+  const RequestStream s = Compile(
+      "# load\nS 700000000000 2097152 0\na 700000000000 100 0\na 700000000200 200 0\n"
+      "f 700000000000 100 0\nc 700000000000 100 0\na 700000000000 300 0\n# empty_cache\n");
+  REQUIRE(s.requests.size() == 5);
+  CHECK(s.slots == 2);
+  CHECK(s.requests[0].slot == 0);
+  CHECK(s.requests[1].slot == 1);
+  CHECK(s.requests[2].kind == Request::Kind::kFree);
+  CHECK(s.requests[3].slot == 0);
+  CHECK(s.requests[3].size == 300);
+  CHECK(s.requests[4].kind == Request::Kind::kEmptyCache);
+  CHECK(s.events == std::vector<std::uint32_t>{2, 3, 4, 6, 7});
+}
+
+TEST_CASE("a release that completes later is deferred") {
+  const RequestStream s = Compile("a 1000 100 0\na 2000 100 0\nf 1000 100 0\nf 2000 100 0\n"
+                                  "c 2000 100 0\nc 1000 100 0\n");
+  REQUIRE(s.requests.size() == 5);
+  CHECK(s.requests[2].kind == Request::Kind::kFreeDeferred);
+  CHECK(s.requests[3].kind == Request::Kind::kFree);
+  CHECK(s.requests[4].kind == Request::Kind::kFreeCompleted);
+  CHECK(s.requests[4].slot == 0);
+}
+
+TEST_CASE("releases of unknown blocks are counted, double hand-outs refused") {
+  CHECK(Compile("f 1000 100 0\n").unmatched_frees == 1);
+  const Result<Trace> twice = ParseTrace("a 1000 100 0\na 1000 100 0\n", "test");
+  CHECK(CompileRequests(*twice).status().code() == StatusCode::kBadInput);
+  const Result<Trace> many = ParseTrace("a 1000 100 40000\n", "test");
+  CHECK(CompileRequests(*many).status().code() == StatusCode::kBadInput);
+}
+
+TEST_CASE("empty and absurd streams") {
+  ReplayOptions options;
+  options.allocator.settings.expandable_segments = true;
+  for (const char* text : {"# empty_cache\n", "O 0 512 0\n", "a 0 0 0\n",
+                           "a 1000 4611686018427387904 0\nf 1000 4611686018427387904 0\n"}) {
+    const Result<Trace> trace = ParseTrace(text, "test");
+    REQUIRE(trace.ok());
+    CHECK(Replay(*trace, options).ok());
+    (void)ReplayRequests(*CompileRequests(*trace), options);
+  }
+}
+
+TEST_CASE("deferred releases keep memory active") {
+  const Result<Trace> trace =
+      ParseTrace("a 1000 1048576 0\nf 1000 1048576 0\na 2000 1048576 0\nc 1000 1048576 0\n", "test");
+  const Result<ReplayResult> result = Replay(*trace, {});
+  REQUIRE(result.ok());
+  CHECK(result->statistics.allocated_bytes.all.peak == 1048576);
+  CHECK(result->statistics.active_bytes.all.peak == 2097152);
+  CHECK(result->statistics.active_bytes.all.current == 1048576);
+}
+
+}  // namespace
+}  // namespace memmodel
