@@ -1,5 +1,9 @@
 // Where in the address space the virtual GPU's memory lies. Only addresses are
 // handed out here; nothing stands behind them.
+//
+// All of them lie in [kSpaceBegin, kSpaceEnd), which Linux leaves free on x86-64
+// and AArch64 (programs lie around 0x55... or 0xaa..., mappings grow down from
+// 0x7f... or 0xff..., and the sanitizers' shadows lie elsewhere).
 #ifndef MEMMODEL_SRC_VGPU_ADDRESS_SPACE_H_
 #define MEMMODEL_SRC_VGPU_ADDRESS_SPACE_H_
 
@@ -10,41 +14,67 @@ namespace memmodel::vgpu {
 
 inline constexpr std::uint64_t kPageBytes = std::uint64_t{2} << 20;
 
-// Addresses of device memory lie in [kSpaceBegin, kSpaceEnd): a part of the
-// 47-bit user space that Linux leaves free on x86-64 and AArch64 (programs lie
-// around 0x55..., mappings grow down from 0x7f...).
 inline constexpr std::uint64_t kSpaceBegin = 0x2000'0000'0000;
-inline constexpr std::uint64_t kSpaceEnd = 0x4000'0000'0000;
+inline constexpr std::uint64_t kReservationsBegin = 0x4000'0000'0000;
+inline constexpr std::uint64_t kSpaceEnd = 0x5000'0000'0000;
+inline constexpr int kMostDevices = 16;
 
-// Not thread-safe.
-class AddressSpace {
+[[nodiscard]] inline bool OnDevice(std::uint64_t address) {
+  return address >= kSpaceBegin && address < kSpaceEnd;
+}
+
+// Free ranges by address.
+class Gaps {
  public:
-  AddressSpace();
+  void Add(std::uint64_t address, std::uint64_t bytes);  // joins its neighbours
+  // The lowest gap that holds `bytes`, from its begin; 0 if there is none.
+  [[nodiscard]] std::uint64_t TakeLowest(std::uint64_t bytes);
+  // The highest `alignment`-aligned address at which `bytes` fit; 0 if none.
+  [[nodiscard]] std::uint64_t TakeHighest(std::uint64_t bytes, std::uint64_t alignment);
+  // Exactly [address, address + bytes), if that is free.
+  [[nodiscard]] bool TakeAt(std::uint64_t address, std::uint64_t bytes);
+  void DropBelow(std::uint64_t address);
 
-  // A range of `bytes` (a multiple of kPageBytes, not 0) for cudaMalloc; 0 if
-  // the space is exhausted.
+ private:
+  using Ranges = std::map<std::uint64_t, std::uint64_t>;
+  void Take(Ranges::iterator gap, std::uint64_t address, std::uint64_t bytes);
+
+  Ranges ranges_;  // begin -> bytes
+};
+
+// Places what cudaMalloc returns on one device, in the order of addresses that
+// the driver gives: it decides which of two equally large free blocks PyTorch's
+// allocator takes. See the essay in the .cc. Not thread-safe.
+class MallocPlacer {
+ public:
+  explicit MallocPlacer(int device);  // 0 <= device < kMostDevices
+
+  // `bytes` is a multiple of kPageBytes and not 0. 0 if the space is exhausted.
   [[nodiscard]] std::uint64_t Allocate(std::uint64_t bytes);
   void Free(std::uint64_t address, std::uint64_t bytes);
+  // The process is about to run code of a second module.
+  void SecondModule();
 
-  // A range for driver virtual memory, aligned to `alignment` (a power of two,
-  // or 0). `wanted`, if not 0, is taken where it is free. 0 if there is none.
+ private:
+  std::uint64_t bottom_ = 0;  // of the device's part of the space
+  std::uint64_t low_ = 0;     // the lowest region taken so far
+  std::uint64_t arena_ = 0;   // 0 once it is free
+  Gaps holes_;
+};
+
+// Places address reservations of driver virtual memory. Not thread-safe.
+class ReservationPlacer {
+ public:
+  ReservationPlacer();
+
+  // `alignment` is a power of two or 0. `wanted`, if not 0, is taken where it
+  // is free. 0 if nothing is.
   [[nodiscard]] std::uint64_t Reserve(std::uint64_t bytes, std::uint64_t alignment,
                                       std::uint64_t wanted);
   void Release(std::uint64_t address, std::uint64_t bytes);
 
-  [[nodiscard]] static bool Contains(std::uint64_t address) {
-    return address >= kSpaceBegin && address < kSpaceEnd;
-  }
-
  private:
-  std::uint64_t TakeFromTop(std::uint64_t bytes, std::uint64_t alignment);
-  void Take(std::map<std::uint64_t, std::uint64_t>::iterator gap, std::uint64_t address,
-            std::uint64_t bytes);
-  static void Return(std::map<std::uint64_t, std::uint64_t>* gaps, std::uint64_t address,
-                     std::uint64_t bytes);
-
-  std::map<std::uint64_t, std::uint64_t> gaps_;   // free ranges of the whole space: begin -> bytes
-  std::map<std::uint64_t, std::uint64_t> holes_;  // free ranges inside chunks of cudaMalloc
+  Gaps gaps_;
 };
 
 }  // namespace memmodel::vgpu

@@ -3,6 +3,7 @@
 #include <cublas_v2.h>
 
 #include "src/vgpu/export.h"
+#include "src/vgpu/state.h"
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
@@ -18,6 +19,7 @@ extern "C" {
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *handle = new cublasContext;
+  memmodel::vgpu::State::Get().CountCublasHandle();
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {

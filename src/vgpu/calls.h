@@ -19,8 +19,9 @@ struct memmodel_vgpu_call {
 void memmodel_vgpu_accept(struct memmodel_vgpu_call* call);
 /* Counts and logs a call that was refused. */
 void memmodel_vgpu_refuse(struct memmodel_vgpu_call* call);
-/* An opaque handle, distinct from all others of this process. Never freed. */
-void* memmodel_vgpu_new_handle(void);
+/* An opaque handle, distinct from all others of this process, for the function
+ * of that name. Never freed. */
+void* memmodel_vgpu_new_handle(const char* function);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "src/vgpu/calls.h"
 #include "src/vgpu/state.h"
@@ -49,6 +50,8 @@ std::string State::ReportJson() const {
   AppendCalls(accepted_calls, &json);
   json += "],\"modules_loaded\":" + std::to_string(modules_loaded_.load()) +
           ",\"code_bytes\":" + std::to_string(code_bytes_.load()) +
+          ",\"cublas_handles\":" + std::to_string(cublas_handles_.load()) +
+          ",\"cudnn_handles\":" + std::to_string(cudnn_handles_.load()) +
           ",\"kernels_launched\":" + std::to_string(kernels_launched_.load()) +
           ",\"distinct_kernels\":" + std::to_string(distinct_kernels_.load()) + "}";
   return json;
@@ -70,7 +73,8 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_refuse(memmodel_vgpu_call* call) {
   State::Get().Log(std::string("refused ") + call->name);
 }
 
-MEMMODEL_VGPU_EXPORT void* memmodel_vgpu_new_handle() {
+MEMMODEL_VGPU_EXPORT void* memmodel_vgpu_new_handle(const char* function) {
+  if (std::string_view(function) == "cudnnCreate") State::Get().CountCudnnHandle();
   // Real memory, since callers may read through a handle by mistake, and of a
   // size that keeps handles apart.
   return new std::uint64_t[8]();

@@ -40,7 +40,8 @@ void memmodel_vgpu_forget(uint64_t address, uint64_t size);
 
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
 // [{"function":"cudaX","count":n}],"accepted":[...],"modules_loaded":n,"code_bytes":n,
-// "kernels_launched":n,"distinct_kernels":n}. The text stays valid until the
+// "cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,"distinct_kernels":n}.
+// The text stays valid until the
 // next call from the same thread.
 const char* memmodel_vgpu_report_json(void);
 

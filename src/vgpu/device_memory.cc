@@ -20,7 +20,9 @@ bool WholePages(std::uint64_t value) { return value % kPageBytes == 0; }
 }  // namespace
 
 void DeviceMemory::AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes) {
-  devices_.push_back({.total = total_bytes, .context = context_bytes});
+  const auto device = static_cast<int>(devices_.size());
+  devices_.push_back(
+      {.placer = MallocPlacer(device), .total = total_bytes, .context = context_bytes});
 }
 
 void DeviceMemory::SetCapacity(int device, std::uint64_t total_bytes,
@@ -45,7 +47,7 @@ MemoryOutcome DeviceMemory::Allocate(int device, std::uint64_t bytes, std::uint6
   if (const MemoryOutcome outcome = Charge(device, rounded); outcome != MemoryOutcome::kOk) {
     return outcome;
   }
-  *address = space_.Allocate(rounded);
+  *address = devices_[Index(device)].placer.Allocate(rounded);
   if (*address == 0) {
     devices_[Index(device)].used -= rounded;
     return MemoryOutcome::kOutOfMemory;
@@ -57,8 +59,9 @@ MemoryOutcome DeviceMemory::Allocate(int device, std::uint64_t bytes, std::uint6
 MemoryOutcome DeviceMemory::Free(std::uint64_t address) {
   const auto block = blocks_.find(address);
   if (block == blocks_.end()) return MemoryOutcome::kInvalid;
-  devices_[Index(block->second.device)].used -= block->second.bytes;
-  space_.Free(address, block->second.bytes);
+  Device& device = devices_[Index(block->second.device)];
+  device.used -= block->second.bytes;
+  device.placer.Free(address, block->second.bytes);
   blocks_.erase(block);
   return MemoryOutcome::kOk;
 }
@@ -68,7 +71,7 @@ MemoryOutcome DeviceMemory::Reserve(std::uint64_t bytes, std::uint64_t alignment
   if (bytes == 0 || !WholePages(bytes) || (alignment & (alignment - 1)) != 0) {
     return MemoryOutcome::kInvalid;
   }
-  *address = space_.Reserve(bytes, alignment, wanted);
+  *address = reservations_placer_.Reserve(bytes, alignment, wanted);
   if (*address == 0) return MemoryOutcome::kOutOfMemory;
   reservations_.emplace(*address, bytes);
   return MemoryOutcome::kOk;
@@ -83,7 +86,7 @@ MemoryOutcome DeviceMemory::FreeReservation(std::uint64_t address, std::uint64_t
   if (mapping != mappings_.end() && mapping->first < address + bytes) {
     return MemoryOutcome::kInvalid;  // still mapped
   }
-  space_.Release(address, bytes);
+  reservations_placer_.Release(address, bytes);
   reservations_.erase(reservation);
   return MemoryOutcome::kOk;
 }

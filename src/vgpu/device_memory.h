@@ -25,7 +25,7 @@ struct Block {
 // Not thread-safe.
 class MEMMODEL_VGPU_EXPORT DeviceMemory {
  public:
-  // A capacity of 0 bytes stands for no limit.
+  // The next device, of at most kMostDevices. A total of 0 bytes: no limit.
   void AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes);
   void SetCapacity(int device, std::uint64_t total_bytes, std::uint64_t context_bytes);
 
@@ -45,6 +45,8 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
   MemoryOutcome Release(std::uint64_t handle);
   MemoryOutcome Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
   MemoryOutcome Unmap(std::uint64_t address, std::uint64_t bytes);
+  // See MallocPlacer.
+  void SecondModule(int device) { devices_[Index(device)].placer.SecondModule(); }
   [[nodiscard]] std::optional<int> HandleDevice(std::uint64_t handle) const;
 
   // The allocation or mapping that holds `address`.
@@ -56,6 +58,7 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
 
  private:
   struct Device {
+    MallocPlacer placer;
     std::uint64_t total = 0;
     std::uint64_t context = 0;
     std::uint64_t used = 0;
@@ -75,7 +78,7 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
   MemoryOutcome Charge(int device, std::uint64_t bytes);
   void DropUnused(std::uint64_t handle);
 
-  AddressSpace space_;
+  ReservationPlacer reservations_placer_;
   std::vector<Device> devices_;
   std::map<std::uint64_t, Block> blocks_;                 // cudaMalloc, by address
   std::map<std::uint64_t, std::uint64_t> reservations_;   // address -> bytes

@@ -20,7 +20,7 @@ struct Context {
 };
 
 Context* PrimaryContext(int device) {
-  static std::array<Context, 64> contexts;
+  static std::array<Context, kMostDevices> contexts;
   Context* context = &contexts[static_cast<std::size_t>(device)];
   context->device = device;
   return context;

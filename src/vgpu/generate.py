@@ -94,7 +94,7 @@ def function(name, kind, form, refusal):
     verb, _, rest = form.partition(" ")
     if verb in ("new", "zero"):
         parameters = ", ".join(f"void* a{i}" for i in range(1, int(rest) + 1))
-        value = "memmodel_vgpu_new_handle()" if verb == "new" else "0"
+        value = f"memmodel_vgpu_new_handle(\"{name}\")" if verb == "new" else "0"
         unused = "".join(f"  (void)a{i};\n" for i in range(1, int(rest)))
         action = f"{unused}  *(void**)a{rest} = {value};\n"
     elif verb == "value":

@@ -39,10 +39,6 @@ cudaError_t TakeLastError();
 // The nodes of `graph` as a launch sees them.
 GraphExec* Instantiate(const Graph& graph);
 
-// The binary, of those in the program's own kernels, that this device runs, as
-// 10 * major + minor: see runtime_launch.cc.
-[[nodiscard]] int BinaryVersion();
-
 }  // namespace memmodel::vgpu
 
 #endif  // MEMMODEL_SRC_VGPU_RUNTIME_H_

@@ -25,7 +25,7 @@ cudaError_t CopyRows(Plane to, Plane from, std::uint64_t width, std::uint64_t he
   }
   for (std::uint64_t row = 0; row < height; ++row) {
     if (captured) {
-      if (AddressSpace::Contains(to.address)) State::Get().Forget(to.address, width);
+      if (OnDevice(to.address)) State::Get().Forget(to.address, width);
     } else {
       State::Get().Copy(to.address, from.address, width);
     }
@@ -46,7 +46,7 @@ cudaError_t FillRows(Plane plane, int value, std::uint64_t width, std::uint64_t 
   const bool captured = Captured(FindStream(stream), GraphNode::kFill);
   for (std::uint64_t row = 0; row < height; ++row, plane.address += plane.pitch) {
     if (captured) {
-      if (AddressSpace::Contains(plane.address)) State::Get().Forget(plane.address, width);
+      if (OnDevice(plane.address)) State::Get().Forget(plane.address, width);
     } else {
       State::Get().Fill(plane.address, static_cast<unsigned char>(value), width);
     }

@@ -1,6 +1,8 @@
-// Kernels of the runtime: registration, launches, attributes, occupancy.
+// Kernels of the runtime: registration, launches, variables.
 #include <cstring>
+#include <vector>
 
+#include "src/vgpu/kernels.h"
 #include "src/vgpu/runtime.h"
 
 namespace memmodel::vgpu {
@@ -29,34 +31,36 @@ bool Launchable(const dim3& grid, const dim3& block, std::size_t shared) {
          shared <= static_cast<std::size_t>(spec.Get("sharedMemPerBlockOptin"));
 }
 
-cudaError_t Launch(const void*, const dim3& grid, const dim3& block, std::size_t shared,
+cudaError_t Launch(Kernel* kernel, const dim3& grid, const dim3& block, std::size_t shared,
                    cudaStream_t stream) {
-  State& state = State::Get();
-  if (state.device_count() == 0) return Note(cudaErrorNoDevice);
+  if (State::Get().device_count() == 0) return Note(cudaErrorNoDevice);
+  if (kernel == nullptr) return Note(cudaErrorInvalidDeviceFunction);
   if (!Launchable(grid, block, shared)) return Note(cudaErrorInvalidConfiguration);
-  state.CountKernel();
-  state.CountLaunch();
-  Captured(FindStream(stream), GraphNode::kKernel);
+  Stream* on = FindStream(stream);
+  CountLaunchOf(kernel, on->device);
+  Captured(on, GraphNode::kKernel);
   return cudaSuccess;
 }
 
 }  // namespace
-
-int BinaryVersion() { return State::Get().spec().ComputeCapability(); }
-
 }  // namespace memmodel::vgpu
 
 using namespace memmodel::vgpu;  // NOLINT(google-build-using-namespace)
 
-VGPU_API void** __cudaRegisterFatBinary(void* binary) {
-  return new void*[2]{binary, nullptr};
+VGPU_API void** __cudaRegisterFatBinary(void* wrapper) {
+  return reinterpret_cast<void**>(RegisterModule(wrapper));
 }
 VGPU_API void __cudaRegisterFatBinaryEnd(void**) {}
-VGPU_API void __cudaUnregisterFatBinary(void** handle) { delete[] handle; }
+VGPU_API void __cudaUnregisterFatBinary(void**) {}
 VGPU_API char __cudaInitModule(void**) { return 1; }
-VGPU_API void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*,
-                                     dim3*, dim3*, int*) {}
-VGPU_API void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+VGPU_API void __cudaRegisterFunction(void** module, const char* function, char*, const char*, int,
+                                     uint3*, uint3*, dim3*, dim3*, int*) {
+  RegisterKernel(reinterpret_cast<Module*>(module), function);
+}
+VGPU_API void __cudaRegisterVar(void**, char* host, char*, const char*, int, size_t bytes, int,
+                                int) {
+  RegisterVariable(host, bytes);
+}
 
 VGPU_API unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
                                               CUstream_st* stream) {
@@ -77,72 +81,54 @@ VGPU_API cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t*
 }
 
 VGPU_API cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
-  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<void*>(function));
-  return cudaSuccess;
+  if (kernel == nullptr) return Note(cudaErrorInvalidValue);
+  Kernel* found = FindKernel(function);
+  *kernel = reinterpret_cast<cudaKernel_t>(found);
+  return found == nullptr ? Note(cudaErrorInvalidDeviceFunction) : cudaSuccess;
 }
 
 VGPU_API cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void**,
                                         size_t shared, cudaStream_t stream) {
-  return Launch(kernel, grid, block, shared, stream);
+  return Launch(reinterpret_cast<Kernel*>(kernel), grid, block, shared, stream);
 }
 
 VGPU_API cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void**,
                                       size_t shared, cudaStream_t stream) {
-  return Launch(function, grid, block, shared, stream);
+  return Launch(FindKernel(function), grid, block, shared, stream);
 }
 
 VGPU_API cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block,
                                                  void**, size_t shared, cudaStream_t stream) {
-  return Launch(function, grid, block, shared, stream);
+  return Launch(FindKernel(function), grid, block, shared, stream);
 }
 
 VGPU_API cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function,
                                          void**) {
   if (config == nullptr) return Note(cudaErrorInvalidValue);
-  return Launch(function, config->gridDim, config->blockDim, config->dynamicSmemBytes,
+  return Launch(FindKernel(function), config->gridDim, config->blockDim, config->dynamicSmemBytes,
                 config->stream);
 }
 
-VGPU_API cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
-  if (attributes == nullptr) return Note(cudaErrorInvalidValue);
-  const DeviceSpec& spec = State::Get().spec();
-  std::memset(attributes, 0, sizeof *attributes);
-  attributes->maxThreadsPerBlock = static_cast<int>(spec.Get("maxThreadsPerBlock"));
-  attributes->numRegs = 32;
-  attributes->ptxVersion = BinaryVersion();
-  attributes->binaryVersion = BinaryVersion();
-  attributes->maxDynamicSharedSizeBytes = static_cast<int>(spec.Get("sharedMemPerBlock"));
-  return cudaSuccess;
-}
-
-VGPU_API cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
-  return cudaSuccess;
-}
-
-VGPU_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-    int* blocks, const void*, int block_size, size_t, unsigned) {
-  const DeviceSpec& spec = State::Get().spec();
-  if (blocks == nullptr || block_size < 1) return Note(cudaErrorInvalidValue);
-  const auto warp = static_cast<int>(spec.Get("warpSize"));
-  const int threads = (block_size + warp - 1) / warp * warp;
-  *blocks = std::min(static_cast<int>(spec.Get("maxThreadsPerMultiProcessor")) / threads,
-                     static_cast<int>(spec.Get("maxBlocksPerMultiProcessor")));
-  return cudaSuccess;
-}
-
-VGPU_API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
-                                                                   const void* function,
-                                                                   int block_size, size_t shared) {
-  return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size,
-                                                                shared, cudaOccupancyDefault);
-}
-
 VGPU_API cudaError_t cudaGetSymbolAddress(void** pointer, const void* symbol) {
-  *pointer = const_cast<void*>(symbol);
+  const std::uint64_t address = VariableAddress(symbol);
+  if (pointer == nullptr) return Note(cudaErrorInvalidValue);
+  if (address == 0) return Note(cudaErrorInvalidSymbol);
+  *pointer = reinterpret_cast<void*>(address);
   return cudaSuccess;
 }
 
-VGPU_API cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t,
-                                        cudaMemcpyKind) {
+VGPU_API cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes,
+                                        size_t offset, cudaMemcpyKind) {
+  const std::uint64_t address = VariableAddress(symbol);
+  if (address == 0) return Note(cudaErrorInvalidSymbol);
+  State::Get().Copy(address + offset, Address(from), bytes);
+  return cudaSuccess;
+}
+
+VGPU_API cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes,
+                                          size_t offset, cudaMemcpyKind) {
+  const std::uint64_t address = VariableAddress(symbol);
+  if (address == 0) return Note(cudaErrorInvalidSymbol);
+  State::Get().Copy(Address(to), address + offset, bytes);
   return cudaSuccess;
 }

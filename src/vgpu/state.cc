@@ -14,9 +14,6 @@
 namespace memmodel::vgpu {
 namespace {
 
-// As many devices as one host has at most (NVML_MAX_PHYSICAL... and torch: 64).
-constexpr int kMostDevices = 64;
-
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
@@ -37,8 +34,6 @@ std::uint64_t Number(const char* name, std::uint64_t most, std::uint64_t otherwi
 }
 
 thread_local int current_device = 0;
-
-bool OnDevice(std::uint64_t address) { return AddressSpace::Contains(address); }
 
 }  // namespace
 
@@ -203,9 +198,16 @@ void State::OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context) {
   reader_context_ = context;
 }
 
-void State::CountModule(std::uint64_t code_bytes) {
-  modules_loaded_.fetch_add(1, std::memory_order_relaxed);
+void State::CountModule(int device, std::uint64_t code_bytes) {
   code_bytes_.fetch_add(code_bytes, std::memory_order_relaxed);
+  if (modules_loaded_.fetch_add(1, std::memory_order_relaxed) == 0) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  memory_.SecondModule(device);
+}
+
+std::uint64_t State::ReserveForVariables(std::uint64_t bytes) {
+  std::uint64_t address = 0;
+  return memory_.Reserve(bytes, 0, 0, &address) == MemoryOutcome::kOk ? address : 0;
 }
 
 void State::Log(const std::string& line) const {

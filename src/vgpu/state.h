@@ -77,10 +77,16 @@ class MEMMODEL_VGPU_EXPORT State {
   [[nodiscard]] std::uint64_t launches() const {
     return launches_.load(std::memory_order_relaxed);
   }
-  // Kernels: see code.h for what is loaded when.
+  // Kernels: see kernels.h for what is loaded when.
   void CountKernel() { kernels_launched_.fetch_add(1, std::memory_order_relaxed); }
+  // A handle of cuBLAS or cuDNN, which takes device memory of its own.
+  void CountCublasHandle() { cublas_handles_.fetch_add(1, std::memory_order_relaxed); }
+  void CountCudnnHandle() { cudnn_handles_.fetch_add(1, std::memory_order_relaxed); }
   void CountDistinctKernel() { distinct_kernels_.fetch_add(1, std::memory_order_relaxed); }
-  void CountModule(std::uint64_t code_bytes);
+  // A module was loaded onto `device`.
+  void CountModule(int device, std::uint64_t code_bytes);
+  // Address space for device variables. Called under the lock.
+  [[nodiscard]] std::uint64_t ReserveForVariables(std::uint64_t bytes);
   [[nodiscard]] std::string ReportJson() const;
 
   // One line to MEMMODEL_VGPU_LOG, if that is set.
@@ -110,6 +116,8 @@ class MEMMODEL_VGPU_EXPORT State {
   std::atomic<std::uint64_t> launches_ = 0;
   std::atomic<std::uint64_t> kernels_launched_ = 0;
   std::atomic<std::uint64_t> distinct_kernels_ = 0;
+  std::atomic<std::uint64_t> cublas_handles_ = 0;
+  std::atomic<std::uint64_t> cudnn_handles_ = 0;
   std::atomic<std::uint64_t> modules_loaded_ = 0;
   std::atomic<std::uint64_t> code_bytes_ = 0;
 };

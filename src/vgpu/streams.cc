@@ -19,8 +19,8 @@ std::uint64_t next_capture_id = 1;  // under the lock
 Stream* FindStream(void* handle) {
   const auto value = reinterpret_cast<std::uintptr_t>(handle);
   if (value > kPerThreadStream) return static_cast<Stream*>(handle);
-  static std::array<Stream, 64> legacy;
-  static std::array<Stream, 64> per_thread;
+  static std::array<Stream, kMostDevices> legacy;
+  static std::array<Stream, kMostDevices> per_thread;
   const int device = State::CurrentDevice();
   auto& streams = value == kPerThreadStream ? per_thread : legacy;
   Stream* stream = &streams[static_cast<std::size_t>(device)];
