@@ -17,13 +17,21 @@ void Context::Fail(const Status& status) {
   exit_code = ExitCode(status);
 }
 
+void Context::Print(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    Fail(Status::Unavailable("cannot write to standard output"));
+  }
+}
+
 namespace {
 
 constexpr void (*kSubcommands[])(CLI::App&, Context&) = {
     AddPredict,
+    AddRun,
     AddTrace,
     AddFit,
     AddExplain,
+    AddSimulate,
     AddDiff,
     AddValidate,
     AddDevices,

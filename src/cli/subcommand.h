@@ -22,12 +22,18 @@ struct Context {
   // Prints "memmodel: MESSAGE" on standard error and sets the exit code that
   // goes with the status (memmodel/status.h).
   void Fail(const Status& status);
+
+  // Writes a whole report to standard output; a full disk or closed pipe is an
+  // error like any other.
+  void Print(const std::string& text);
 };
 
 void AddPredict(CLI::App& app, Context& context);
+void AddRun(CLI::App& app, Context& context);
 void AddTrace(CLI::App& app, Context& context);
 void AddFit(CLI::App& app, Context& context);
 void AddExplain(CLI::App& app, Context& context);
+void AddSimulate(CLI::App& app, Context& context);
 void AddDiff(CLI::App& app, Context& context);
 void AddValidate(CLI::App& app, Context& context);
 void AddDevices(CLI::App& app, Context& context);

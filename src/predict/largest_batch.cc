@@ -1,0 +1,106 @@
+// Memory is nearly affine in the batch, so a straight line through two measured
+// batches lands within a few of the answer, and its neighbour decides it. Guesses
+// alone could creep (a line that is a little off each time), so each one that did
+// not halve what is left is followed by a cut of the interval itself.
+//
+// Example: 2.0 GB at batch 8 and 6.8 GB at 32, budget 19.2 GB: the line says 94.
+// 94 and 95 are tried side by side; if 94 holds and 95 does not, that is all.
+#include "src/predict/largest_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace memmodel {
+namespace {
+
+class Search {
+ public:
+  Search(const SearchOptions& options, const TryBatches& try_batches)
+      : options_(options),
+        try_(try_batches),
+        measures_(options.measures),
+        low_(options.known_true),
+        high_(options.known_false) {}
+
+  Result<std::int64_t> Run() {
+    bool cut = false;
+    while (!(high_ && *high_ == low_ + 1) && low_ < options_.largest) {
+      const std::int64_t width = Width();
+      const std::optional<std::int64_t> guess = cut ? std::nullopt : Guess();
+      Result<std::vector<Trial>> trials = Try(guess ? Around(*guess) : Cut());
+      if (!trials.ok()) return trials.status();
+      cut = guess.has_value() && Width() > width / 2;
+    }
+    return low_;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t Top() const { return high_.value_or(options_.largest + 1); }
+  [[nodiscard]] std::int64_t Width() const { return Top() - low_; }
+
+  // Where the line through the two measured batches nearest to the budget meets it.
+  [[nodiscard]] std::optional<std::int64_t> Guess() const {
+    if (measures_.size() < 2) return std::nullopt;
+    auto right = std::find_if(measures_.begin(), measures_.end(),
+                              [this](const auto& m) { return m.second > options_.budget; });
+    if (right == measures_.end()) --right;
+    if (right == measures_.begin()) ++right;
+    const auto left = std::prev(right);
+    const double slope = (right->second - left->second) /
+                         static_cast<double>(right->first - left->first);
+    if (!(slope > 0)) return std::nullopt;
+    const double at =
+        static_cast<double>(left->first) + (options_.budget - left->second) / slope;
+    // Far beyond what was measured a line is no more than a direction.
+    const double furthest = 64.0 * static_cast<double>(measures_.rbegin()->first);
+    return static_cast<std::int64_t>(std::floor(std::clamp(at, 1.0, furthest)));
+  }
+
+  // `guess` and the next, or the two that lie inside the interval nearest to it.
+  [[nodiscard]] std::vector<std::int64_t> Around(std::int64_t guess) const {
+    const std::int64_t first = std::clamp(guess, low_ + 1, Top() - 1);
+    if (options_.side_by_side < 2) return {first};
+    if (first + 1 < Top()) return {first, first + 1};
+    return first - 1 > low_ ? std::vector<std::int64_t>{first - 1, first}
+                            : std::vector<std::int64_t>{first};
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> Cut() const {
+    std::vector<std::int64_t> batches;
+    const int n = std::max(1, options_.side_by_side);
+    for (int i = 1; i <= n; ++i) {
+      const std::int64_t step = high_ ? (*high_ - low_) * i / (n + 1)
+                                      : std::max<std::int64_t>(low_, 1) * ((1 << i) - 1);
+      const std::int64_t batch = std::clamp(low_ + step, low_ + 1, Top() - 1);
+      if (batches.empty() || batch > batches.back()) batches.push_back(batch);
+    }
+    return batches;
+  }
+
+  Result<std::vector<Trial>> Try(const std::vector<std::int64_t>& batches) {
+    Result<std::vector<Trial>> trials = try_(batches);
+    if (!trials.ok()) return trials;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const Trial& trial = (*trials)[i];
+      if (trial.measure) measures_[batches[i]] = *trial.measure;
+      if (trial.holds && batches[i] < Top()) low_ = std::max(low_, batches[i]);
+      if (!trial.holds && batches[i] > low_) high_ = std::min(Top(), batches[i]);
+    }
+    return trials;
+  }
+
+  const SearchOptions& options_;
+  const TryBatches& try_;
+  std::map<std::int64_t, double> measures_;
+  std::int64_t low_;
+  std::optional<std::int64_t> high_;
+};
+
+}  // namespace
+
+Result<std::int64_t> LargestBatch(const SearchOptions& options, const TryBatches& try_batches) {
+  return Search(options, try_batches).Run();
+}
+
+}  // namespace memmodel

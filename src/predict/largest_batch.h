@@ -1,0 +1,40 @@
+// The largest batch for which something holds, with as few trials as possible.
+#ifndef MEMMODEL_SRC_PREDICT_LARGEST_BATCH_H_
+#define MEMMODEL_SRC_PREDICT_LARGEST_BATCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "memmodel/status.h"
+
+namespace memmodel {
+
+struct Trial {
+  bool holds = false;
+  // The quantity that the budget limits, if the trial could tell it.
+  std::optional<double> measure;
+};
+
+struct SearchOptions {
+  std::int64_t known_true = 0;               // it holds here (0: nothing is known to)
+  std::optional<std::int64_t> known_false;   // it does not hold here
+  std::map<std::int64_t, double> measures;   // of batches tried before
+  double budget = 0;                         // it holds about as long as measure <= budget
+  std::int64_t largest = std::int64_t{1} << 24;  // not looked beyond
+  int side_by_side = 2;                      // trials at once
+};
+
+// Tries all of these batches; answers in their order.
+using TryBatches = std::function<Result<std::vector<Trial>>(const std::vector<std::int64_t>&)>;
+
+// The largest batch b, 0 <= b <= options.largest, so that it holds at b and not
+// at b + 1, both of them tried (0 counts as holding). Where "holds" is not
+// monotone this is one such b.
+Result<std::int64_t> LargestBatch(const SearchOptions& options, const TryBatches& try_batches);
+
+}  // namespace memmodel
+
+#endif  // MEMMODEL_SRC_PREDICT_LARGEST_BATCH_H_

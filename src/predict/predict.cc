@@ -1,0 +1,426 @@
+// From the job to the verdict.
+//
+// With a batch: it is run on the virtual card with its true capacity. If it goes
+// through without a retry, what it needed is what it needs; if not, it is run
+// once more on a card without end, which shows how much that would be.
+//
+// Without one: two batches on a card without end show how memory grows; the
+// largest batch is then looked for among runs on the card with its true capacity,
+// so that the real allocator, with its retries and cuDNN's second choices, has
+// the last word on the answer and on the batch after it.
+#include "memmodel/predict.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "src/child/child.h"
+#include "src/child/temporary_folder.h"
+#include "src/predict/certain.h"
+#include "src/predict/context.h"
+#include "src/predict/largest_batch.h"
+#include "src/predict/prober.h"
+#include "src/predict/words.h"
+
+namespace memmodel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+// The two batches that show how memory grows. Larger ones cost no more to run and
+// are nearer to the answer; the small pair is for models that take no others.
+using BatchPair = std::array<std::int64_t, 2>;
+constexpr BatchPair kFirstBatches = {8, 32};
+constexpr BatchPair kSmallBatches = {1, 2};
+
+class Predictor {
+ public:
+  Predictor(const PredictOptions& options, Child* child, LoadedModel loaded,
+            const std::string& trace_folder)
+      : options_(options),
+        loaded_(std::move(loaded)),
+        context_(EstimateContext(options.device, {})),
+        prober_(options, context_.value, trace_folder, child) {
+    prediction_.model_kind = loaded_.kind;
+    prediction_.inputs = loaded_.inputs;
+    prediction_.loss = loaded_.loss;
+    prediction_.parameters = loaded_.parameters;
+    prediction_.assumptions = loaded_.assumptions;
+    prediction_.torch_version = loaded_.torch_version;
+    prediction_.cudnn_version = loaded_.cudnn_version;
+  }
+
+  Result<Prediction> Run() {
+    if (loaded_.kind == "state_dict") return AnswerFromTensors();
+    std::optional<std::int64_t> batch = options_.batch;
+    if (loaded_.batch_fixed) {
+      if (batch && *batch != *loaded_.batch_fixed) {
+        return Status::InvalidArgument(
+            options_.job.model + " was exported for batch " + std::to_string(*loaded_.batch_fixed) +
+            " alone; export it with a symbolic batch to ask for " + std::to_string(*batch) +
+            " (scripts/export_model.py does)");
+      }
+      if (!batch) {
+        prediction_.assumptions.push_back("batch " + std::to_string(*loaded_.batch_fixed) +
+                                          ", the only one that the file was exported for");
+      }
+      batch = loaded_.batch_fixed;
+    }
+    Status status = batch ? RunBatch(*batch) : RunLargest();
+    if (!status.ok()) return status;
+    return std::move(prediction_);
+  }
+
+ private:
+  // ---- one batch ----
+
+  Status RunBatch(std::int64_t batch) {
+    if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
+    const ProbeAnswer* card = &prober_.At(CardSize::kTrue, batch).answer;
+    if (card->outcome == Outcome::kError) return RunError(*card);
+    if (prober_.Need(batch) == nullptr) {
+      if (Status s = prober_.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
+      const Bytes assumed = context_.value;
+      if (LearnContext(batch) && context_.value != assumed) {
+        prober_.ForgetCard();
+        if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
+        card = &prober_.At(CardSize::kTrue, batch).answer;
+      }
+    }
+    if (Status s = Describe(batch); !s.ok()) return s;
+    if (FindUnknown(*card)) return {};
+    const bool runs = card->outcome == Outcome::kOk;
+    const bool fits = runs && card->retries == 0 && prediction_.peak &&
+                      prediction_.peak->device <= TargetBytes();
+    prediction_.verdict = fits ? Verdict::kFits : Verdict::kDoesNotFit;
+    prediction_.reason = ReasonForBatch(options_, prediction_, runs, card->retries);
+    return {};
+  }
+
+  // ---- the largest batch ----
+
+  Status RunLargest() {
+    Result<std::vector<std::int64_t>> first = FirstBatches();
+    if (!first.ok()) return first.status();
+    for (const std::int64_t batch : *first) {
+      if (FindUnknown(prober_.At(CardSize::kUnlimited, batch).answer)) {
+        return Describe(batch);
+      }
+    }
+    LearnContext(first->back());
+    Result<std::int64_t> fits = Search(
+        0, std::min(static_cast<double>(TargetBytes() - context_.value), Limit()),
+        [this](const ProbeAnswer& answer) { return Fits(answer); },
+        [](const ProbeAnswer& answer) { return answer.peak_reserved; });
+    if (!fits.ok()) return fits.status();
+    Result<std::int64_t> runs = Search(
+        *fits, std::min(static_cast<double>(Total() - context_.value), Limit()),
+        [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
+        [](const ProbeAnswer& answer) { return answer.peak_allocated; });
+    if (!runs.ok()) return runs.status();
+    prediction_.largest_batch = *fits;
+    prediction_.largest_batch_before_oom = *runs;
+
+    std::int64_t shown = std::max<std::int64_t>(1, *fits);
+    if (prober_.Need(shown) == nullptr) {
+      if (Status s = prober_.Run(CardSize::kUnlimited, {shown}); !s.ok()) return s;
+      if (prober_.Need(shown)->answer.outcome == Outcome::kError) shown = first->front();
+    }
+    if (Status s = Describe(shown); !s.ok()) return s;
+    if (FindUnknown(prober_.Need(shown)->answer)) return {};
+    prediction_.verdict = *fits > 0 ? Verdict::kFits : Verdict::kDoesNotFit;
+    prediction_.reason = ReasonForLargest(options_, prediction_);
+    return {};
+  }
+
+  // Runs two batches on a card without end; those that went through.
+  Result<std::vector<std::int64_t>> FirstBatches() {
+    std::vector<std::int64_t> good;
+    for (const BatchPair& pair : {kFirstBatches, kSmallBatches}) {
+      if (Status s = prober_.Run(CardSize::kUnlimited, {pair[0], pair[1]}); !s.ok()) return s;
+      for (const std::int64_t batch : pair) {
+        if (prober_.At(CardSize::kUnlimited, batch).answer.outcome == Outcome::kOk) {
+          good.push_back(batch);
+        }
+      }
+      if (!good.empty()) return good;
+    }
+    const ProbeAnswer& answer = prober_.At(CardSize::kUnlimited, kSmallBatches[1]).answer;
+    if (answer.outcome == Outcome::kError) return RunError(answer);
+    return Status::Unavailable("batch " + std::to_string(answer.batch) +
+                               " asks for more memory than any GPU has; check --input");
+  }
+
+  template <typename Holds, typename Measure>
+  Result<std::int64_t> Search(std::int64_t known_true, double budget, const Holds& holds,
+                              const Measure& measure) {
+    SearchOptions search;
+    search.known_true = known_true;
+    search.budget = budget;
+    search.side_by_side = options_.parallel_probes;
+    for (const auto& [key, run] : prober_.runs()) {
+      const ProbeAnswer& answer = run.answer;
+      if (answer.outcome == Outcome::kOk && answer.retries == 0) {
+        search.measures[key.second] = static_cast<double>(*measure(answer));
+      }
+      if (key.first != CardSize::kTrue) continue;
+      if (holds(answer)) {
+        search.known_true = std::max(search.known_true, key.second);
+      }
+    }
+    for (const auto& [key, run] : prober_.runs()) {
+      if (key.first == CardSize::kTrue && key.second > search.known_true && !holds(run.answer)) {
+        search.known_false = std::min(search.known_false.value_or(key.second), key.second);
+      }
+    }
+    return LargestBatch(search, [&](const std::vector<std::int64_t>& batches) {
+      return TryOnCard(batches, holds, measure);
+    });
+  }
+
+  template <typename Holds, typename Measure>
+  Result<std::vector<Trial>> TryOnCard(const std::vector<std::int64_t>& batches,
+                                       const Holds& holds, const Measure& measure) {
+    if (Status s = prober_.Run(CardSize::kTrue, batches); !s.ok()) return s;
+    std::vector<Trial> trials;
+    for (const std::int64_t batch : batches) {
+      const ProbeAnswer& answer = prober_.At(CardSize::kTrue, batch).answer;
+      Trial trial{holds(answer), std::nullopt};
+      if (answer.outcome == Outcome::kOk) trial.measure = static_cast<double>(*measure(answer));
+      if (answer.outcome == Outcome::kError && first_error_.empty()) {
+        first_error_ = "batch " + std::to_string(batch) + " cannot be run: " + answer.error.message;
+        prediction_.assumptions.push_back(first_error_);
+      }
+      trials.push_back(trial);
+    }
+    return trials;
+  }
+
+  [[nodiscard]] bool Fits(const ProbeAnswer& answer) const {
+    return answer.outcome == Outcome::kOk && answer.retries == 0 &&
+           *answer.peak_reserved + context_.value <= TargetBytes();
+  }
+
+  // ---- what a run says ----
+
+  // The figures of `batch`, from the run that shows what it needs.
+  Status Describe(std::int64_t batch) {
+    prediction_.batch = batch;
+    const ProbeRun* run = prober_.Need(batch);
+    if (run == nullptr || run->answer.outcome != Outcome::kOk) return {};
+    const ProbeAnswer& answer = run->answer;
+    LearnContext(batch);
+    prediction_.workspace_basis = answer.workspace_basis;
+    for (const ProbeAnswer::Refused& refused : answer.refused) {
+      prediction_.refused.push_back(refused.function);
+    }
+    prediction_.timings.trace_ms = answer.elapsed_ms;
+    prediction_.segments = answer.segments;
+    prediction_.retries = answer.retries;
+    prediction_.ooms = answer.ooms;
+    prediction_.peak = Peak{*answer.peak_allocated, *answer.peak_reserved,
+                            *answer.peak_reserved + context_.value};
+    prediction_.context = context_.value;
+    prediction_.interval = Interval{*answer.peak_reserved + context_.low,
+                                    *answer.peak_reserved + context_.high, context_.basis};
+    for (const auto& [key, other] : prober_.runs()) {
+      if (other.answer.outcome == Outcome::kOk && other.answer.retries == 0) AddCurvePoint(other);
+    }
+    return DescribeTrace(batch, *run);
+  }
+
+  void AddCurvePoint(const ProbeRun& run) {
+    const ProbeAnswer& answer = run.answer;
+    for (const CurvePoint& point : prediction_.curve) {
+      if (point.batch == answer.batch) return;
+    }
+    prediction_.curve.push_back({answer.batch,
+                                 {*answer.peak_allocated, *answer.peak_reserved,
+                                  *answer.peak_reserved + context_.value}});
+    std::sort(prediction_.curve.begin(), prediction_.curve.end(),
+              [](const CurvePoint& a, const CurvePoint& b) { return a.batch < b.batch; });
+  }
+
+  Status DescribeTrace(std::int64_t batch, const ProbeRun& run) {
+    Result<MemoryUse> use = ReadUse(run.trace);
+    if (!use.ok()) return use.status();
+    if (use->breakdown.allocated_peak != prediction_.peak->allocated ||
+        use->breakdown.reserved_peak != prediction_.peak->reserved) {
+      return Status::Internal("the trace at batch " + std::to_string(batch) + " peaks at " +
+                              std::to_string(use->breakdown.allocated_peak) +
+                              " bytes, the allocator at " +
+                              std::to_string(prediction_.peak->allocated));
+    }
+    prediction_.use = *std::move(use);
+    for (const auto& [key, other] : prober_.runs()) {
+      if (key.second == batch || other.answer.outcome != Outcome::kOk) continue;
+      Result<MemoryUse> other_use = ReadUse(other.trace);
+      if (!other_use.ok()) return other_use.status();
+      AddPerSample(&prediction_.use->layers, batch, other_use->layers, key.second);
+      break;
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<MemoryUse> ReadUse(const std::string& path) const {
+    Result<Trace> trace = ReadTrace(path);
+    if (!trace.ok()) return trace.status();
+    return Classify(*trace, {options_.job.alloc_conf});
+  }
+
+  // Takes the context from the libraries that this batch opened. Once known it
+  // stays: it does not depend on the batch.
+  bool LearnContext(std::int64_t batch) {
+    if (context_known_) return true;
+    const ProbeRun* run = prober_.Need(batch);
+    if (run == nullptr || run->answer.outcome != Outcome::kOk) return false;
+    const Result<Trace> trace = ReadTrace(run->trace);
+    context_ = EstimateContext(options_.device,
+                               CountHandles(run->answer, trace.ok() ? &*trace : nullptr));
+    prober_.set_context_bytes(context_.value);
+    context_known_ = true;
+    return true;
+  }
+
+  // Whether the answer hangs on something that only a kernel could know.
+  bool FindUnknown(const ProbeAnswer& answer) {
+    for (const UnknownRead& read : answer.unknown) {
+      const auto same = [&](const UnknownValue& v) {
+        return v.op == read.op && v.module == read.module;
+      };
+      if (std::none_of(prediction_.unknown.begin(), prediction_.unknown.end(), same)) {
+        prediction_.unknown.push_back({read.op, read.module});
+      }
+    }
+    if (prediction_.unknown.empty() || options_.unknown_count) return false;
+    prediction_.verdict = Verdict::kUnknown;
+    prediction_.reason = ReasonForUnknown(prediction_.unknown.front());
+    return true;
+  }
+
+  Result<Prediction> AnswerFromTensors() {
+    const CertainBytes certain = CertainMemory(options_.job, loaded_);
+    prediction_.certain_bytes = certain.total() + options_.device.context.base;
+    const bool too_much = *prediction_.certain_bytes > Total();
+    prediction_.verdict = too_much ? Verdict::kDoesNotFit : Verdict::kUnknown;
+    prediction_.reason = ReasonForTensors(options_, certain, *prediction_.certain_bytes);
+    return std::move(prediction_);
+  }
+
+  [[nodiscard]] Status RunError(const ProbeAnswer& answer) const {
+    std::string message = options_.job.model + " does not run at batch " +
+                          std::to_string(answer.batch) + ": " + answer.error.message;
+    for (const auto& [what, name] : {std::pair("operator ", answer.error.op),
+                                     std::pair("module ", answer.error.module)}) {
+      if (!name.empty() && message.find(name) == std::string::npos) {
+        message += std::string("; ") + what + name;
+      }
+    }
+    return Status::BadInput(message);
+  }
+
+  [[nodiscard]] Bytes Total() const { return options_.total_bytes; }
+  [[nodiscard]] Bytes TargetBytes() const {
+    return static_cast<Bytes>(options_.target * static_cast<double>(Total()));
+  }
+  [[nodiscard]] double Limit() const {
+    return static_cast<double>(options_.allocator_limit.value_or(Total()));
+  }
+
+  const PredictOptions& options_;
+  LoadedModel loaded_;
+  ContextEstimate context_;
+  bool context_known_ = false;
+  Prober prober_;
+  Prediction prediction_;
+  std::string first_error_;
+};
+
+}  // namespace
+
+std::string_view Name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFits: return "fits";
+    case Verdict::kDoesNotFit: return "does_not_fit";
+    case Verdict::kUnknown: break;
+  }
+  return "unknown";
+}
+
+int ExitCode(const Prediction& prediction) {
+  switch (prediction.verdict) {
+    case Verdict::kFits: return kExitFits;
+    case Verdict::kDoesNotFit: return kExitDoesNotFit;
+    case Verdict::kUnknown: break;
+  }
+  return kExitUnknown;
+}
+
+bool IsValid(const PredictOptions& options, std::string* reason) {
+  const auto wrong = [reason](const std::string& text) {
+    *reason = text;
+    return false;
+  };
+  if (options.batch && *options.batch < 1) {
+    return wrong("--batch is " + std::to_string(*options.batch) + "; a batch has at least 1 sample");
+  }
+  if (!(options.target > 0 && options.target <= 1)) {
+    return wrong("--target is " + std::to_string(options.target) + "; it must be above 0 and at most 1");
+  }
+  if (options.steps < 1 || options.steps > 1000) {
+    return wrong("--steps is " + std::to_string(options.steps) + "; it must be 1 to 1000");
+  }
+  if (options.job.accumulate < 1) {
+    return wrong("--accumulate is " + std::to_string(options.job.accumulate) +
+                 "; it must be at least 1");
+  }
+  if (options.allocator_limit && *options.allocator_limit <= 0) {
+    return wrong("--allocator-limit must be above 0");
+  }
+  if (options.unknown_count && !(*options.unknown_count >= 0 && *options.unknown_count <= 1)) {
+    return wrong("--unknown-count must be 'max' or a fraction from 0 to 1");
+  }
+  if (options.job.device == DeviceKind::kVirtual && !options.device.unsupported.empty()) {
+    return wrong(options.device.device_name + " cannot be predicted: " + options.device.unsupported);
+  }
+  if (options.total_bytes <= options.device.context.base) {
+    return wrong("--gpu-mem of " + FormatBytes(options.total_bytes) +
+                 " is less than the CUDA context alone takes (" +
+                 FormatBytes(options.device.context.base) + " on " + options.device.device_name +
+                 ")");
+  }
+  return true;
+}
+
+Result<Prediction> Predict(const PredictOptions& given) {
+  const Clock::time_point start = Clock::now();
+  PredictOptions options = given;
+  if (options.total_bytes == 0) options.total_bytes = options.device.total_bytes;
+  std::string reason;
+  if (!IsValid(options, &reason)) return Status::InvalidArgument(reason);
+  Result<TemporaryFolder> folder = TemporaryFolder::Make();
+  if (!folder.ok()) return folder.status();
+  if (options.progress) options.progress("loading " + options.job.model);
+  Result<std::unique_ptr<Child>> child = Child::Start(options.child, options.job);
+  if (!child.ok()) return child.status();
+  Result<LoadedModel> loaded = (*child)->WaitLoaded();
+  if (!loaded.ok()) return loaded.status();
+  const double loaded_at = MillisecondsSince(start);
+  const double load_ms = loaded->load_ms;
+  Predictor predictor(options, child->get(), *std::move(loaded), folder->path());
+  Result<Prediction> prediction = predictor.Run();
+  if (!prediction.ok()) return prediction;
+  Prediction::Timings& timings = prediction->timings;
+  timings.load_ms = load_ms;
+  timings.start_ms = std::max(0.0, loaded_at - load_ms);
+  timings.total_ms = MillisecondsSince(start);
+  timings.solve_ms = std::max(0.0, timings.total_ms - loaded_at - timings.trace_ms);
+  return prediction;
+}
+
+}  // namespace memmodel

@@ -1,0 +1,22 @@
+// The one sentence that says why the verdict is what it is.
+#ifndef MEMMODEL_SRC_PREDICT_WORDS_H_
+#define MEMMODEL_SRC_PREDICT_WORDS_H_
+
+#include <string>
+
+#include "memmodel/predict.h"
+#include "src/predict/certain.h"
+
+namespace memmodel {
+
+// `runs`: it went through on the card; with `retries` of the allocator.
+std::string ReasonForBatch(const PredictOptions& options, const Prediction& prediction, bool runs,
+                           std::int64_t retries);
+std::string ReasonForLargest(const PredictOptions& options, const Prediction& prediction);
+std::string ReasonForUnknown(const UnknownValue& value);
+std::string ReasonForTensors(const PredictOptions& options, const CertainBytes& certain,
+                             Bytes with_context);
+
+}  // namespace memmodel
+
+#endif  // MEMMODEL_SRC_PREDICT_WORDS_H_
