@@ -72,7 +72,7 @@ struct GpuBudget {
   std::optional<Bytes> context_bytes;
 };
 
-struct LargestBatch {
+struct BatchLimit {
   std::int64_t batch = 0;  // 0: not even one sample fits
   std::optional<BatchMemory> memory;  // at `batch`
   Bytes budget_bytes = 0;  // what reserved (+ context) had to stay within
@@ -160,7 +160,7 @@ class MemoryModel {
 
   // The largest batch whose reserved memory plus context stays within
   // target * total - used, without a retry.
-  [[nodiscard]] Result<LargestBatch> Solve(const GpuBudget& budget) const;
+  [[nodiscard]] Result<BatchLimit> Solve(const GpuBudget& budget) const;
 
   // The requests at a batch: addresses are the allocations' numbers, no segments.
   [[nodiscard]] Trace Synthesise(std::int64_t batch) const;

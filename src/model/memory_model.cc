@@ -65,8 +65,8 @@ ModelBasis MemoryModel::Impl::Basis(std::int64_t batch) const {
   return exact_after[near.low] ? ModelBasis::kExact : ModelBasis::kInterpolated;
 }
 
-CurvePoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
-  CurvePoint point;
+ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
+  ModelPoint point;
   const std::size_t nearest = program.Nearest(batch);
   const auto central = SimulateRequests(program, nearest,
                                         SizesAt(program, batch, Choice::kCentral), settings);
@@ -140,7 +140,7 @@ Bytes MemoryModel::RequestedPeak(std::int64_t batch) const {
 Result<BatchMemory> MemoryModel::At(std::int64_t batch) const {
   if (batch < 1 || batch > kLargestBatch) return BadBatch(batch);
   const bool known = batch <= static_cast<std::int64_t>(impl_->curve.size());
-  const CurvePoint point =
+  const ModelPoint point =
       known ? impl_->curve[static_cast<std::size_t>(batch - 1)] : impl_->Simulate(batch);
   BatchMemory memory;
   memory.batch = batch;
@@ -154,14 +154,14 @@ Result<BatchMemory> MemoryModel::At(std::int64_t batch) const {
   return memory;
 }
 
-Result<LargestBatch> MemoryModel::Solve(const GpuBudget& budget) const {
+Result<BatchLimit> MemoryModel::Solve(const GpuBudget& budget) const {
   if (budget.total_bytes <= 0 || budget.used_bytes < 0 || !(budget.target > 0) ||
       !(budget.target <= 1)) {
     return Status::InvalidArgument(
         "a budget needs total bytes above 0, used bytes of at least 0 and a target in (0, 1]");
   }
   const Bytes context = budget.context_bytes.value_or(impl_->context_bytes.value_or(0));
-  LargestBatch answer;
+  BatchLimit answer;
   answer.budget_bytes =
       static_cast<Bytes>(budget.target * static_cast<double>(budget.total_bytes)) -
       budget.used_bytes;

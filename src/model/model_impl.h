@@ -14,7 +14,7 @@
 
 namespace memmodel {
 
-struct CurvePoint {
+struct ModelPoint {
   Bytes allocated = 0, reserved = 0;
   ByteRange allocated_range, reserved_range;
 };
@@ -30,14 +30,14 @@ struct MemoryModel::Impl {
   std::string metadata;
   std::string alloc_conf;
   std::optional<Bytes> context_bytes;
-  std::vector<CurvePoint> curve;  // [b - 1]
+  std::vector<ModelPoint> curve;  // [b - 1]
 
   // Made when first asked for: fitting workspaces takes longer than all else.
   mutable std::once_flag layers_made;
   mutable std::vector<LayerModel> layers;
   mutable std::vector<OrderChange> order_changes;
 
-  [[nodiscard]] CurvePoint Simulate(std::int64_t batch) const;
+  [[nodiscard]] ModelPoint Simulate(std::int64_t batch) const;
   [[nodiscard]] ModelBasis Basis(std::int64_t batch) const;
   void MakeCurve(std::int64_t batches);
   void MakeLayers() const;

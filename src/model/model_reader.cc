@@ -64,7 +64,7 @@ class Reader {
   Program program;
   std::string metadata, alloc_conf;
   std::optional<Bytes> context_bytes;
-  std::vector<CurvePoint> curve;
+  std::vector<ModelPoint> curve;
 
  private:
   [[nodiscard]] Status Error(const std::string& what) const {
@@ -221,7 +221,7 @@ class Reader {
   }
 
   Status Point(std::string_view rest) {
-    CurvePoint p;
+    ModelPoint p;
     bool ok = TakeNumber(&rest, &p.allocated) && TakeNumber(&rest, &p.reserved);
     p.allocated_range = {p.allocated, p.allocated};
     p.reserved_range = {p.reserved, p.reserved};

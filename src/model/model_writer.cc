@@ -82,7 +82,7 @@ void AppendEvent(const ProgramEvent& event, std::int64_t index, SampleMask all, 
   text->End();
 }
 
-void AppendPoint(const CurvePoint& point, Text* text) {
+void AppendPoint(const ModelPoint& point, Text* text) {
   text->Begin('k');
   text->Number(point.allocated), text->Number(point.reserved);
   const bool known = point.allocated_range.low == point.allocated_range.high &&
@@ -116,7 +116,7 @@ std::string MemoryModel::Format() const {
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     AppendEvent(program.events[i], static_cast<std::int64_t>(i), all, &text);
   }
-  for (const CurvePoint& point : impl_->curve) AppendPoint(point, &text);
+  for (const ModelPoint& point : impl_->curve) AppendPoint(point, &text);
   return GzipCompress(text.Finish());
 }
 
