@@ -85,6 +85,15 @@ nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const 
   return NVRTC_SUCCESS;
 }
 
+// nvrtcCreateProgram with extensions, which cuDNN calls: the source may be
+// encoded, with a function that decodes it. NVIDIA's open-source projects
+// declare it so.
+nvrtcResult __nvrtcCPEx(nvrtcProgram* program, const char* source, const char* name,
+                        int header_count, const char* const* headers,
+                        const char* const* include_names, int, const int*, void**) {
+  return nvrtcCreateProgram(program, source, name, header_count, headers, include_names);
+}
+
 nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
   if (program == nullptr || *program == nullptr) return NVRTC_ERROR_INVALID_PROGRAM;
   delete *program;
