@@ -50,7 +50,7 @@ std::set<std::int64_t> CurveBatches(std::int64_t last, const std::set<std::int64
 std::set<std::int64_t> PointsBatches(const PointsFit& fit, std::int64_t largest) {
   std::set<std::int64_t> measured;
   for (const MeasuredPoint& p : fit.points) measured.insert(p.batch);
-  return CurveBatches(std::max(fit.points.back().batch * 2, largest), measured);
+  return CurveBatches(std::max(fit.points.back().batch * 4, largest), measured);
 }
 
 std::string Percent(double share) {
