@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace memmodel::vgpu {
 
@@ -33,7 +34,6 @@ class Gaps {
   [[nodiscard]] std::uint64_t TakeHighest(std::uint64_t bytes, std::uint64_t alignment);
   // Exactly [address, address + bytes), if that is free.
   [[nodiscard]] bool TakeAt(std::uint64_t address, std::uint64_t bytes);
-  void DropBelow(std::uint64_t address);
 
  private:
   using Ranges = std::map<std::uint64_t, std::uint64_t>;
@@ -52,14 +52,24 @@ class MallocPlacer {
   // `bytes` is a multiple of kPageBytes and not 0. 0 if the space is exhausted.
   [[nodiscard]] std::uint64_t Allocate(std::uint64_t bytes);
   void Free(std::uint64_t address, std::uint64_t bytes);
-  // The process is about to run code of a second module.
-  void SecondModule();
+
+  // What the driver takes and gives back for itself on these occasions.
+  void FirstKernel();
+  void CublasHandle(bool first);
+  void CudnnHandle();
 
  private:
+  struct Chunk {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t used = 0;
+    Gaps gaps;
+  };
+
   std::uint64_t bottom_ = 0;  // of the device's part of the space
-  std::uint64_t low_ = 0;     // the lowest region taken so far
-  std::uint64_t arena_ = 0;   // 0 once it is free
-  Gaps holes_;
+  std::uint64_t low_ = 0;     // begin of the lowest chunk there ever was
+  std::uint64_t arena_ = 0;
+  std::vector<Chunk> chunks_;  // oldest first
 };
 
 // Places address reservations of driver virtual memory. Not thread-safe.

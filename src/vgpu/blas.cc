@@ -18,8 +18,8 @@ extern "C" {
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!memmodel::vgpu::State::Get().CountCublasHandle()) return CUBLAS_STATUS_ALLOC_FAILED;
   *handle = new cublasContext;
-  memmodel::vgpu::State::Get().CountCublasHandle();
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {

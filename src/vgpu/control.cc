@@ -53,8 +53,13 @@ std::string State::ReportJson() const {
           ",\"cublas_handles\":" + std::to_string(cublas_handles_.load()) +
           ",\"cudnn_handles\":" + std::to_string(cudnn_handles_.load()) +
           ",\"kernels_launched\":" + std::to_string(kernels_launched_.load()) +
-          ",\"distinct_kernels\":" + std::to_string(distinct_kernels_.load()) + "}";
-  return json;
+          ",\"distinct_kernels\":" + std::to_string(distinct_kernels_.load()) + ",\"devices\":[";
+  for (int device = 0; device < device_count_; ++device) {
+    json += (device == 0 ? "{\"used_bytes\":" : ",{\"used_bytes\":") +
+            std::to_string(UsedBytes(device)) +
+            ",\"context_bytes\":" + std::to_string(ContextBytes(device)) + "}";
+  }
+  return json + "]}";
 }
 
 }  // namespace memmodel::vgpu

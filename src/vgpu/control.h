@@ -15,6 +15,8 @@ extern "C" {
 
 // Sets the total memory of `device` and the part of it that its context takes,
 // from now on. Memory already handed out stays. total_bytes 0: unlimited.
+// context_bytes 0: what the device file says, as it comes (at start, at the
+// first kernel, with each cuBLAS and cuDNN handle).
 void memmodel_vgpu_set_memory(int device, uint64_t total_bytes, uint64_t context_bytes);
 
 // Bytes of device memory now handed out (cudaMalloc, mapped pages, pools), in
@@ -39,10 +41,11 @@ int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination);
 void memmodel_vgpu_forget(uint64_t address, uint64_t size);
 
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
-// [{"function":"cudaX","count":n}],"accepted":[...],"modules_loaded":n,"code_bytes":n,
-// "cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,"distinct_kernels":n}.
-// The text stays valid until the
-// next call from the same thread.
+// [{"function":"cudaX","count":n}],"accepted":[...],"modules_loaded":n,
+// "code_bytes":n,"cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,
+// "distinct_kernels":n,"devices":[{"used_bytes":n,"context_bytes":n}]}, handles
+// being those made so far. The text stays valid until the next call from the
+// same thread.
 const char* memmodel_vgpu_report_json(void);
 
 #ifdef __cplusplus

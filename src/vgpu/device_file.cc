@@ -141,11 +141,8 @@ class Parser {
     }
     if (!Text(root_, "name", &spec.name) || !Text(root_, "device_name", &spec.device_name) ||
         !Memory("memory", "total_bytes", 1, &spec.total_bytes) ||
-        !Memory("context", "base_bytes", 0, &spec.context_bytes) || !Cuda(&spec)) {
+        !Context(&spec) || !Cuda(&spec)) {
       return Bad(error_);
-    }
-    if (spec.context_bytes >= spec.total_bytes) {
-      return Bad("has a context.base_bytes that is not smaller than memory.total_bytes");
     }
     return spec;
   }
@@ -185,6 +182,32 @@ class Parser {
                   std::to_string(least) + " to 2^50");
     }
     *value = number.get<std::uint64_t>();
+    return true;
+  }
+
+  bool Optional(const char* key, std::uint64_t* value) {
+    const auto context = root_.find("context");
+    return context == root_.end() || !context->is_object() || !context->contains(key) ||
+           Memory("context", key, 0, value);
+  }
+
+  bool Context(DeviceSpec* spec) {
+    ContextCost& cost = spec->context;
+    std::uint64_t base = 0;
+    if (!Memory("context", "base_bytes", 0, &base) ||
+        !Optional("first_kernel_bytes", &cost.first_kernel_bytes) ||
+        !Optional("cublas_handle_bytes", &cost.cublas_handle_bytes) ||
+        !Optional("cudnn_handle_bytes", &cost.cudnn_handle_bytes) ||
+        !Optional("system_bytes", &cost.system_bytes)) {
+      return false;
+    }
+    if (cost.first_kernel_bytes > base) {
+      return Fail("has a context.first_kernel_bytes above context.base_bytes, which contains it");
+    }
+    cost.primary_bytes = base - cost.first_kernel_bytes;
+    if (base + cost.system_bytes >= spec->total_bytes) {
+      return Fail("has a context.base_bytes that leaves nothing of memory.total_bytes");
+    }
     return true;
   }
 

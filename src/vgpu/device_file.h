@@ -14,11 +14,20 @@
 
 namespace memmodel::vgpu {
 
+// What a process's context takes of the device's memory, as it grows.
+struct ContextCost {
+  std::uint64_t system_bytes = 0;        // of the total, that no process can have
+  std::uint64_t primary_bytes = 0;       // at start
+  std::uint64_t first_kernel_bytes = 0;  // at the first launch
+  std::uint64_t cublas_handle_bytes = 0;
+  std::uint64_t cudnn_handle_bytes = 0;
+};
+
 struct MEMMODEL_VGPU_EXPORT DeviceSpec {
   std::string name;         // "h200"
   std::string device_name;  // "NVIDIA H200"
   std::uint64_t total_bytes = 0;
-  std::uint64_t context_bytes = 0;
+  ContextCost context;
   // Fields of cudaDeviceProp by their own names; scalars have one element.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> cuda;
 

@@ -19,25 +19,63 @@ bool WholePages(std::uint64_t value) { return value % kPageBytes == 0; }
 
 }  // namespace
 
-void DeviceMemory::AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes) {
+void DeviceMemory::AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes,
+                             const ContextCost& cost) {
   const auto device = static_cast<int>(devices_.size());
-  devices_.push_back(
-      {.placer = MallocPlacer(device), .total = total_bytes, .context = context_bytes});
+  devices_.push_back({.placer = MallocPlacer(device),
+                      .cost = cost,
+                      .total = total_bytes,
+                      .fixed_context = context_bytes});
 }
 
 void DeviceMemory::SetCapacity(int device, std::uint64_t total_bytes,
                                std::uint64_t context_bytes) {
   devices_[Index(device)].total = total_bytes;
-  devices_[Index(device)].context = context_bytes;
+  devices_[Index(device)].fixed_context = context_bytes;
+}
+
+bool DeviceMemory::Fits(const Device& device, std::uint64_t bytes) {
+  return device.total == 0 ||
+         (bytes <= device.total && device.used + device.Context() <= device.total - bytes);
 }
 
 MemoryOutcome DeviceMemory::Charge(int device, std::uint64_t bytes) {
   Device& d = devices_[Index(device)];
-  if (d.total != 0 && (bytes > d.total || d.used + d.context > d.total - bytes)) {
-    return MemoryOutcome::kOutOfMemory;
-  }
+  if (!Fits(d, bytes)) return MemoryOutcome::kOutOfMemory;
   d.used += bytes;
   return MemoryOutcome::kOk;
+}
+
+MemoryOutcome DeviceMemory::GrowContext(Device* device, std::uint64_t bytes) {
+  if (device->fixed_context == 0 && !Fits(*device, bytes)) return MemoryOutcome::kOutOfMemory;
+  device->grown_context += bytes;
+  return MemoryOutcome::kOk;
+}
+
+MemoryOutcome DeviceMemory::FirstKernel(int device) {
+  Device& d = devices_[Index(device)];
+  if (d.kernel_launched) return MemoryOutcome::kOk;
+  const MemoryOutcome outcome = GrowContext(&d, d.cost.first_kernel_bytes);
+  if (outcome != MemoryOutcome::kOk) return outcome;
+  d.kernel_launched = true;
+  d.placer.FirstKernel();
+  return outcome;
+}
+
+MemoryOutcome DeviceMemory::CublasHandle(int device) {
+  Device& d = devices_[Index(device)];
+  const MemoryOutcome outcome = GrowContext(&d, d.cost.cublas_handle_bytes);
+  if (outcome != MemoryOutcome::kOk) return outcome;
+  d.placer.CublasHandle(!d.cublas_used);
+  d.cublas_used = true;
+  return outcome;
+}
+
+MemoryOutcome DeviceMemory::CudnnHandle(int device) {
+  Device& d = devices_[Index(device)];
+  const MemoryOutcome outcome = GrowContext(&d, d.cost.cudnn_handle_bytes);
+  if (outcome == MemoryOutcome::kOk) d.placer.CudnnHandle();
+  return outcome;
 }
 
 MemoryOutcome DeviceMemory::Allocate(int device, std::uint64_t bytes, std::uint64_t* address) {

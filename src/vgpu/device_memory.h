@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/vgpu/address_space.h"
+#include "src/vgpu/device_file.h"
 #include "src/vgpu/export.h"
 
 namespace memmodel::vgpu {
@@ -26,8 +27,16 @@ struct Block {
 class MEMMODEL_VGPU_EXPORT DeviceMemory {
  public:
   // The next device, of at most kMostDevices. A total of 0 bytes: no limit.
-  void AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes);
+  // The context takes `context_bytes` once and for all, or if that is 0 what
+  // `cost` says, as it grows.
+  void AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes, const ContextCost& cost);
   void SetCapacity(int device, std::uint64_t total_bytes, std::uint64_t context_bytes);
+
+  // The context grows. Fails with kOutOfMemory, and does not grow, when the
+  // device has no room left for it.
+  MemoryOutcome FirstKernel(int device);
+  MemoryOutcome CublasHandle(int device);
+  MemoryOutcome CudnnHandle(int device);
 
   // cudaMalloc: whole pages of 2 MiB. Fails with kOutOfMemory when used memory,
   // context and the rounded size together exceed the total.
@@ -45,8 +54,6 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
   MemoryOutcome Release(std::uint64_t handle);
   MemoryOutcome Map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle);
   MemoryOutcome Unmap(std::uint64_t address, std::uint64_t bytes);
-  // See MallocPlacer.
-  void SecondModule(int device) { devices_[Index(device)].placer.SecondModule(); }
   [[nodiscard]] std::optional<int> HandleDevice(std::uint64_t handle) const;
 
   // The allocation or mapping that holds `address`.
@@ -54,14 +61,31 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
 
   [[nodiscard]] std::uint64_t used(int device) const { return devices_[Index(device)].used; }
   [[nodiscard]] std::uint64_t total(int device) const { return devices_[Index(device)].total; }
-  [[nodiscard]] std::uint64_t context(int device) const { return devices_[Index(device)].context; }
+  // Memory that the context takes, with what the system keeps.
+  [[nodiscard]] std::uint64_t context(int device) const {
+    return devices_[Index(device)].Context();
+  }
+  // The part of it that no process can have.
+  [[nodiscard]] std::uint64_t system(int device) const {
+    const Device& d = devices_[Index(device)];
+    return d.fixed_context == 0 ? d.cost.system_bytes : 0;
+  }
 
  private:
   struct Device {
     MallocPlacer placer;
+    ContextCost cost;
     std::uint64_t total = 0;
-    std::uint64_t context = 0;
+    std::uint64_t fixed_context = 0;  // 0: cost and grown_context
+    std::uint64_t grown_context = 0;
     std::uint64_t used = 0;
+    bool kernel_launched = false;
+    bool cublas_used = false;
+
+    [[nodiscard]] std::uint64_t Context() const {
+      return fixed_context != 0 ? fixed_context
+                                : cost.system_bytes + cost.primary_bytes + grown_context;
+    }
   };
   struct Physical {
     int device = 0;
@@ -75,7 +99,9 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
   };
 
   static std::size_t Index(int device) { return static_cast<std::size_t>(device); }
+  [[nodiscard]] static bool Fits(const Device& device, std::uint64_t bytes);
   MemoryOutcome Charge(int device, std::uint64_t bytes);
+  static MemoryOutcome GrowContext(Device* device, std::uint64_t bytes);
   void DropUnused(std::uint64_t handle);
 
   ReservationPlacer reservations_placer_;

@@ -21,9 +21,9 @@ CUresult NewHandle(Handle* handle, const char* function) {
 CUresult Launch(CUstream stream) {
   State& state = State::Get();
   if (state.device_count() == 0) return CUDA_ERROR_NO_DEVICE;
-  state.CountKernel();
-  state.CountLaunch();
-  Captured(FindStream(stream), GraphNode::kKernel);
+  Stream* on = FindStream(stream);
+  if (!state.CountKernel(on->device)) return CUDA_ERROR_OUT_OF_MEMORY;
+  Captured(on, GraphNode::kKernel);
   return CUDA_SUCCESS;
 }
 

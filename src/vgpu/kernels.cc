@@ -103,18 +103,18 @@ std::optional<CodeImage> ImageOf(const Module& module) {
   return std::nullopt;
 }
 
-void CountLaunchOf(Kernel* kernel, int device) {
+bool CountLaunchOf(Kernel* kernel, int device) {
   State& state = State::Get();
-  state.CountKernel();
-  state.CountLaunch();
+  if (!state.CountKernel(device)) return false;
   if (!kernel->launched.load(std::memory_order_relaxed) && !kernel->launched.exchange(true)) {
     state.CountDistinctKernel();
   }
   const std::uint32_t bit = std::uint32_t{1} << device;
-  if ((kernel->module->loaded.load(std::memory_order_relaxed) & bit) != 0) return;
-  if ((kernel->module->loaded.fetch_or(bit) & bit) != 0) return;
+  if ((kernel->module->loaded.load(std::memory_order_relaxed) & bit) != 0) return true;
+  if ((kernel->module->loaded.fetch_or(bit) & bit) != 0) return true;
   const auto image = ImageOf(*kernel->module);
-  state.CountModule(device, image ? image->bytes : 0);
+  state.CountModule(image ? image->bytes : 0);
+  return true;
 }
 
 }  // namespace memmodel::vgpu

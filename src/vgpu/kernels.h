@@ -42,8 +42,9 @@ std::uint64_t VariableAddress(const void* host);
 // built for this device too), which is logged once.
 std::optional<CodeImage> ImageOf(const Module& module);
 
-// Counts a launch on `device`, and what it loads, in the state.
-void CountLaunchOf(Kernel* kernel, int device);
+// Counts a launch on `device`, and what it loads, in the state. False if the
+// device has no memory for it.
+bool CountLaunchOf(Kernel* kernel, int device);
 
 }  // namespace memmodel::vgpu
 

@@ -37,7 +37,7 @@ cudaError_t Launch(Kernel* kernel, const dim3& grid, const dim3& block, std::siz
   if (kernel == nullptr) return Note(cudaErrorInvalidDeviceFunction);
   if (!Launchable(grid, block, shared)) return Note(cudaErrorInvalidConfiguration);
   Stream* on = FindStream(stream);
-  CountLaunchOf(kernel, on->device);
+  if (!CountLaunchOf(kernel, on->device)) return Note(cudaErrorMemoryAllocation);
   Captured(on, GraphNode::kKernel);
   return cudaSuccess;
 }

@@ -63,8 +63,10 @@ State::State()
   device_count_ = static_cast<int>(Number("MEMMODEL_VGPU_COUNT", kMostDevices, 1));
   constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
   const std::uint64_t total = Number("MEMMODEL_VGPU_TOTAL_BYTES", kMost, spec_.total_bytes);
-  const std::uint64_t context = Number("MEMMODEL_VGPU_CONTEXT_BYTES", kMost, spec_.context_bytes);
-  for (int device = 0; device < device_count_; ++device) memory_.AddDevice(total, context);
+  const std::uint64_t context = Number("MEMMODEL_VGPU_CONTEXT_BYTES", kMost, 0);
+  for (int device = 0; device < device_count_; ++device) {
+    memory_.AddDevice(total, context, spec_.context);
+  }
 }
 
 int State::CurrentDevice() { return current_device; }
@@ -85,7 +87,7 @@ std::uint64_t State::FreeBytes(int device) const {
 
 std::uint64_t State::ContextBytes(int device) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return memory_.context(device);
+  return memory_.context(device) - memory_.system(device);
 }
 
 std::uint64_t State::UsedBytes(int device) const {
@@ -198,11 +200,39 @@ void State::OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context) {
   reader_context_ = context;
 }
 
-void State::CountModule(int device, std::uint64_t code_bytes) {
-  code_bytes_.fetch_add(code_bytes, std::memory_order_relaxed);
-  if (modules_loaded_.fetch_add(1, std::memory_order_relaxed) == 0) return;
+bool State::CountKernel(int device) {
+  const std::uint32_t bit = std::uint32_t{1} << device;
+  if ((devices_with_kernel_.load(std::memory_order_relaxed) & bit) == 0) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (memory_.FirstKernel(device) != MemoryOutcome::kOk) return false;
+    devices_with_kernel_.fetch_or(bit);
+  }
+  kernels_launched_.fetch_add(1, std::memory_order_relaxed);
+  CountLaunch();
+  return true;
+}
+
+bool State::CountCublasHandle() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  memory_.SecondModule(device);
+  if (device_count_ == 0 || memory_.CublasHandle(current_device) != MemoryOutcome::kOk) {
+    return false;
+  }
+  cublas_handles_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool State::CountCudnnHandle() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (device_count_ == 0 || memory_.CudnnHandle(current_device) != MemoryOutcome::kOk) {
+    return false;
+  }
+  cudnn_handles_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void State::CountModule(std::uint64_t code_bytes) {
+  modules_loaded_.fetch_add(1, std::memory_order_relaxed);
+  code_bytes_.fetch_add(code_bytes, std::memory_order_relaxed);
 }
 
 std::uint64_t State::ReserveForVariables(std::uint64_t bytes) {

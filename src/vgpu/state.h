@@ -45,6 +45,7 @@ class MEMMODEL_VGPU_EXPORT State {
   // The figure of cudaDeviceProp.totalGlobalMem; the device file's if unlimited.
   [[nodiscard]] std::uint64_t TotalBytes(int device) const;
   [[nodiscard]] std::uint64_t FreeBytes(int device) const;
+  // What the context takes, as NVML counts it for the process.
   [[nodiscard]] std::uint64_t ContextBytes(int device) const;
   [[nodiscard]] std::uint64_t UsedBytes(int device) const;
   void SetMemory(int device, std::uint64_t total_bytes, std::uint64_t context_bytes);
@@ -78,13 +79,16 @@ class MEMMODEL_VGPU_EXPORT State {
     return launches_.load(std::memory_order_relaxed);
   }
   // Kernels: see kernels.h for what is loaded when.
-  void CountKernel() { kernels_launched_.fetch_add(1, std::memory_order_relaxed); }
+  // Counts a launch of a kernel; false if the device has no memory for what the
+  // first one takes.
+  bool CountKernel(int device);
   // A handle of cuBLAS or cuDNN, which takes device memory of its own.
-  void CountCublasHandle() { cublas_handles_.fetch_add(1, std::memory_order_relaxed); }
-  void CountCudnnHandle() { cudnn_handles_.fetch_add(1, std::memory_order_relaxed); }
+  // A handle was made on the current device; false if there is no memory for it.
+  bool CountCublasHandle();
+  bool CountCudnnHandle();
   void CountDistinctKernel() { distinct_kernels_.fetch_add(1, std::memory_order_relaxed); }
-  // A module was loaded onto `device`.
-  void CountModule(int device, std::uint64_t code_bytes);
+  // A module was loaded.
+  void CountModule(std::uint64_t code_bytes);
   // Address space for device variables. Called under the lock.
   [[nodiscard]] std::uint64_t ReserveForVariables(std::uint64_t bytes);
   [[nodiscard]] std::string ReportJson() const;
@@ -114,6 +118,7 @@ class MEMMODEL_VGPU_EXPORT State {
 
   std::atomic<std::uint64_t> unknown_reads_ = 0;
   std::atomic<std::uint64_t> launches_ = 0;
+  std::atomic<std::uint32_t> devices_with_kernel_ = 0;  // a bit a device
   std::atomic<std::uint64_t> kernels_launched_ = 0;
   std::atomic<std::uint64_t> distinct_kernels_ = 0;
   std::atomic<std::uint64_t> cublas_handles_ = 0;
