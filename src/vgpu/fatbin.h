@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "src/vgpu/export.h"
+
 namespace memmodel::vgpu {
 
 struct CodeImage {
@@ -25,7 +27,7 @@ struct CodeImage {
 // The image that a device of this compute capability loads: code of the same
 // major version and the highest minor one not above the device's; else the
 // newest PTX not above it. nullopt if the container has neither or is not one.
-std::optional<CodeImage> PickImage(const void* wrapper, int compute_capability);
+MEMMODEL_VGPU_EXPORT std::optional<CodeImage> PickImage(const void* wrapper, int compute_capability);
 
 }  // namespace memmodel::vgpu
 

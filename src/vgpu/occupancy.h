@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "src/vgpu/device_file.h"
+#include "src/vgpu/export.h"
 
 namespace memmodel::vgpu {
 
@@ -16,7 +17,7 @@ struct BlockResources {
 };
 
 // 0 if not even one block fits.
-[[nodiscard]] int BlocksPerSm(const DeviceSpec& spec, const BlockResources& block);
+MEMMODEL_VGPU_EXPORT int BlocksPerSm(const DeviceSpec& spec, const BlockResources& block);
 
 }  // namespace memmodel::vgpu
 

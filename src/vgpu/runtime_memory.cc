@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "src/vgpu/runtime.h"
+#include "src/vgpu/runtime_pools.h"
 
 namespace memmodel::vgpu {
 namespace {
@@ -66,7 +67,9 @@ VGPU_API cudaError_t cudaFree(void* pointer) {
       range && range->kind == HostRange::kManaged) {
     return FreeHost(pointer);
   }
-  return Note(FromOutcome(State::Get().Free(Address(pointer))));
+  const MemoryOutcome outcome = State::Get().Free(Address(pointer));
+  if (outcome != MemoryOutcome::kOk && FreeToPool(Address(pointer))) return cudaSuccess;
+  return Note(FromOutcome(outcome));
 }
 
 VGPU_API cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {

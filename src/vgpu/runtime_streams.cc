@@ -1,5 +1,6 @@
 // Streams and events of the runtime.
 #include "src/vgpu/runtime.h"
+#include "src/vgpu/runtime_pools.h"
 
 using namespace memmodel::vgpu;  // NOLINT(google-build-using-namespace)
 
@@ -70,9 +71,20 @@ VGPU_API cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id
   return cudaSuccess;
 }
 
-VGPU_API cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
-VGPU_API cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-VGPU_API cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+// Asking about a stream that captures is an error, and ends the capture.
+VGPU_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  return InvalidateCapture(FindStream(stream)) ? Note(cudaErrorStreamCaptureUnsupported)
+                                               : cudaSuccess;
+}
+VGPU_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (InvalidateCapture(FindStream(stream))) return Note(cudaErrorStreamCaptureUnsupported);
+  ReleasePools();
+  return cudaSuccess;
+}
+VGPU_API cudaError_t cudaDeviceSynchronize() {
+  ReleasePools();
+  return cudaSuccess;
+}
 
 VGPU_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return Note(cudaErrorInvalidResourceHandle);
@@ -128,7 +140,9 @@ VGPU_API cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 VGPU_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return event == nullptr ? Note(cudaErrorInvalidResourceHandle) : cudaSuccess;
+  if (event == nullptr) return Note(cudaErrorInvalidResourceHandle);
+  ReleasePools();
+  return cudaSuccess;
 }
 
 // Host time between the two records: the device itself takes none.

@@ -68,6 +68,13 @@ bool Captured(Stream* stream, GraphNode::Kind kind, HostFunction function, void*
   return true;
 }
 
+bool InvalidateCapture(Stream* stream) {
+  const auto lock = State::Get().Lock();
+  if (stream->capture == nullptr || stream->capture->graph == nullptr) return false;
+  stream->capture->invalidated = true;
+  return true;
+}
+
 void RecordEvent(Event* event, Stream* stream) {
   const auto lock = State::Get().Lock();
   event->recorded = true;

@@ -69,6 +69,8 @@ MEMMODEL_VGPU_EXPORT CaptureOutcome EndCapture(Stream* stream, Graph** graph);
 // the operation must not take effect now.
 MEMMODEL_VGPU_EXPORT bool Captured(Stream* stream, GraphNode::Kind kind,
                                    HostFunction function = nullptr, void* data = nullptr);
+// Whether the stream captures; the capture is invalid then.
+MEMMODEL_VGPU_EXPORT bool InvalidateCapture(Stream* stream);
 MEMMODEL_VGPU_EXPORT void RecordEvent(Event* event, Stream* stream);
 // A stream that waits for an event recorded in a capture joins that capture.
 MEMMODEL_VGPU_EXPORT void WaitEvent(Stream* stream, Event* event);
