@@ -45,7 +45,7 @@ class Predictor {
       : options_(options),
         loaded_(std::move(loaded)),
         context_(EstimateContext(options.device, {})),
-        prober_(options, context_.value, trace_folder, child) {
+        prober_(options, trace_folder, child) {
     prediction_.model_kind = loaded_.kind;
     prediction_.inputs = loaded_.inputs;
     prediction_.loss = loaded_.loss;
@@ -81,24 +81,18 @@ class Predictor {
 
   Status RunBatch(std::int64_t batch) {
     if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
-    const ProbeAnswer* card = &prober_.At(CardSize::kTrue, batch).answer;
-    if (card->outcome == Outcome::kError) return RunError(*card);
+    const ProbeAnswer& card = prober_.At(CardSize::kTrue, batch).answer;
+    if (card.outcome == Outcome::kError) return RunError(card);
+    if (FindUnknown(card, batch)) return {};
     if (prober_.Need(batch) == nullptr) {
       if (Status s = prober_.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
-      const Bytes assumed = context_.value;
-      if (LearnContext(batch) && context_.value != assumed) {
-        prober_.ForgetCard();
-        if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
-        card = &prober_.At(CardSize::kTrue, batch).answer;
-      }
     }
     if (Status s = Describe(batch); !s.ok()) return s;
-    if (FindUnknown(*card)) return {};
-    const bool runs = card->outcome == Outcome::kOk;
-    const bool fits = runs && card->retries == 0 && prediction_.peak &&
+    const bool runs = card.outcome == Outcome::kOk;
+    const bool fits = runs && card.retries == 0 && prediction_.peak &&
                       prediction_.peak->device <= TargetBytes();
     prediction_.verdict = fits ? Verdict::kFits : Verdict::kDoesNotFit;
-    prediction_.reason = ReasonForBatch(options_, prediction_, runs, card->retries);
+    prediction_.reason = ReasonForBatch(options_, prediction_, runs, card.retries);
     return {};
   }
 
@@ -108,9 +102,7 @@ class Predictor {
     Result<std::vector<std::int64_t>> first = FirstBatches();
     if (!first.ok()) return first.status();
     for (const std::int64_t batch : *first) {
-      if (FindUnknown(prober_.At(CardSize::kUnlimited, batch).answer)) {
-        return Describe(batch);
-      }
+      if (FindUnknown(prober_.At(CardSize::kUnlimited, batch).answer, batch)) return {};
     }
     LearnContext(first->back());
     Result<std::int64_t> fits = Search(
@@ -119,7 +111,9 @@ class Predictor {
         [](const ProbeAnswer& answer) { return answer.peak_reserved; });
     if (!fits.ok()) return fits.status();
     Result<std::int64_t> runs = Search(
-        *fits, std::min(static_cast<double>(Total() - context_.value), Limit()),
+        *fits, std::min(static_cast<double>(Total() - context_.value -
+                                     options_.device.context.system.value_or(0)),
+                 Limit()),
         [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
         [](const ProbeAnswer& answer) { return answer.peak_allocated; });
     if (!runs.ok()) return runs.status();
@@ -131,8 +125,8 @@ class Predictor {
       if (Status s = prober_.Run(CardSize::kUnlimited, {shown}); !s.ok()) return s;
       if (prober_.Need(shown)->answer.outcome == Outcome::kError) shown = first->front();
     }
+    if (FindUnknown(prober_.Need(shown)->answer, shown)) return {};
     if (Status s = Describe(shown); !s.ok()) return s;
-    if (FindUnknown(prober_.Need(shown)->answer)) return {};
     prediction_.verdict = *fits > 0 ? Verdict::kFits : Verdict::kDoesNotFit;
     prediction_.reason = ReasonForLargest(options_, prediction_);
     return {};
@@ -275,20 +269,20 @@ class Predictor {
 
   // Takes the context from the libraries that this batch opened. Once known it
   // stays: it does not depend on the batch.
-  bool LearnContext(std::int64_t batch) {
-    if (context_known_) return true;
+  void LearnContext(std::int64_t batch) {
+    if (context_known_) return;
     const ProbeRun* run = prober_.Need(batch);
-    if (run == nullptr || run->answer.outcome != Outcome::kOk) return false;
+    if (run == nullptr || run->answer.outcome != Outcome::kOk) return;
     const Result<Trace> trace = ReadTrace(run->trace);
     context_ = EstimateContext(options_.device,
                                CountHandles(run->answer, trace.ok() ? &*trace : nullptr));
-    prober_.set_context_bytes(context_.value);
     context_known_ = true;
-    return true;
   }
 
   // Whether the answer hangs on something that only a kernel could know.
-  bool FindUnknown(const ProbeAnswer& answer) {
+  // Then no figure of it is given.
+  bool FindUnknown(const ProbeAnswer& answer, std::int64_t batch) {
+    prediction_.batch = batch;
     for (const UnknownRead& read : answer.unknown) {
       const auto same = [&](const UnknownValue& v) {
         return v.op == read.op && v.module == read.module;

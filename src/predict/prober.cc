@@ -5,10 +5,8 @@
 
 namespace memmodel {
 
-Prober::Prober(const PredictOptions& options, Bytes context_bytes, std::string trace_folder,
-               Child* child)
+Prober::Prober(const PredictOptions& options, std::string trace_folder, Child* child)
     : options_(options),
-      context_bytes_(context_bytes),
       trace_folder_(std::move(trace_folder)),
       child_(child) {}
 
@@ -29,7 +27,6 @@ Status Prober::Run(CardSize size, const std::vector<std::int64_t>& batches) {
       waiting.pop_front();
       probe.steps = options_.steps;
       probe.total_bytes = size == CardSize::kTrue ? options_.total_bytes : 0;
-      probe.context_bytes = size == CardSize::kTrue ? context_bytes_ : 0;
       if (size == CardSize::kTrue) {
         probe.allocator_limit_bytes = options_.allocator_limit.value_or(0);
       }
@@ -64,10 +61,6 @@ const ProbeRun* Prober::Need(std::int64_t batch) const {
   }
   const auto unlimited = runs_.find({CardSize::kUnlimited, batch});
   return unlimited == runs_.end() ? nullptr : &unlimited->second;
-}
-
-void Prober::ForgetCard() {
-  std::erase_if(runs_, [](const auto& run) { return run.first.first == CardSize::kTrue; });
 }
 
 }  // namespace memmodel

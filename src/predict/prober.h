@@ -13,7 +13,7 @@
 
 namespace memmodel {
 
-// On a card of its true size, or on one without end, which shows what a batch
+// On a card of its true size, whose context grows as the device file says, or on one without end, which shows what a batch
 // would need.
 enum class CardSize : std::uint8_t { kTrue, kUnlimited };
 
@@ -25,8 +25,7 @@ struct ProbeRun {
 class Prober {
  public:
   // `trace_folder` takes the traces; it and `child` must outlive the prober.
-  Prober(const PredictOptions& options, Bytes context_bytes, std::string trace_folder,
-         Child* child);
+  Prober(const PredictOptions& options, std::string trace_folder, Child* child);
 
   // Runs those of `batches` that were not run yet on such a card.
   Status Run(CardSize size, const std::vector<std::int64_t>& batches);
@@ -38,11 +37,6 @@ class Prober {
   // there without a retry, else on the unlimited one. Null if neither was run.
   [[nodiscard]] const ProbeRun* Need(std::int64_t batch) const;
 
-  // From now on the card's context takes this much.
-  void set_context_bytes(Bytes bytes) { context_bytes_ = bytes; }
-  // Forgets what was run on the card of true size.
-  void ForgetCard();
-
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] const std::map<std::pair<CardSize, std::int64_t>, ProbeRun>& runs() const {
     return runs_;
@@ -50,7 +44,6 @@ class Prober {
 
  private:
   const PredictOptions& options_;
-  Bytes context_bytes_;
   std::string trace_folder_;
   Child* child_;
   std::size_t count_ = 0;
