@@ -44,26 +44,24 @@ Eigen::VectorXd SolveNnls(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
     passive[static_cast<std::size_t>(best)] = true;
     while (true) {
       const Eigen::VectorXd z = SolvePassive(a, b, passive);
+      // As far towards z as all stay nonnegative; the one that hits 0 leaves.
       double step = 1;
+      Eigen::Index hit = -1;
       for (Eigen::Index i = 0; i < n; ++i) {
-        if (passive[static_cast<std::size_t>(i)] && z(i) <= 0) {
-          step = std::min(step, x(i) / (x(i) - z(i)));
+        if (!passive[static_cast<std::size_t>(i)] || z(i) > 0) continue;
+        const double ratio = x(i) > 0 ? x(i) / (x(i) - z(i)) : 0;
+        if (hit < 0 || ratio < step) {
+          step = ratio;
+          hit = i;
         }
       }
-      if (step >= 1) {
+      if (hit < 0) {
         x = z;
         break;
       }
       x += step * (z - x);
-      bool removed = false;
-      for (Eigen::Index i = 0; i < n; ++i) {
-        if (passive[static_cast<std::size_t>(i)] && (x(i) <= 0 || (z(i) <= 0 && x(i) < 1e-300))) {
-          passive[static_cast<std::size_t>(i)] = false;
-          x(i) = 0;
-          removed = true;
-        }
-      }
-      if (!removed) break;
+      x(hit) = 0;
+      passive[static_cast<std::size_t>(hit)] = false;
     }
   }
   return x.cwiseMax(0);

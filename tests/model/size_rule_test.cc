@@ -1,0 +1,50 @@
+#include "src/model/size_rule.h"
+
+#include <doctest/doctest.h>
+
+namespace memmodel {
+namespace {
+
+TEST_CASE("constants, lines and parabolas with integer coefficients are exact") {
+  CHECK(FitSizeRule({{1, 400}, {7, 400}}).kind == SizeRule::Kind::kConstant);
+  const SizeRule line = FitSizeRule({{2, 1200}, {8, 4800}, {16, 9600}});
+  CHECK(line.kind == SizeRule::Kind::kAffine);
+  CHECK(line.At(5) == 3000);
+  // b x b logits of 4 bytes and 100 b more, as a contrastive loss has.
+  const SizeRule parabola = FitSizeRule({{1, 104}, {2, 216}, {4, 464}, {16, 2624}});
+  CHECK(parabola.kind == SizeRule::Kind::kQuadratic);
+  CHECK(parabola.At(10) == 1400);
+}
+
+TEST_CASE("three points are no proof of a parabola") {
+  CHECK(FitSizeRule({{1, 104}, {2, 216}, {4, 464}}).kind == SizeRule::Kind::kTable);
+}
+
+TEST_CASE("a table is kept at its points and a guess with a range elsewhere") {
+  const SizeRule rule = FitSizeRule({{4, 1000}, {8, 3000}, {16, 3000}});
+  REQUIRE(rule.kind == SizeRule::Kind::kTable);
+  CHECK_FALSE(rule.exact());
+  CHECK(rule.At(4) == 1000);
+  CHECK(rule.At(8) == 3000);
+  CHECK(rule.RangeAt(8).low == 3000);
+  CHECK(rule.RangeAt(8).high == 3000);
+  CHECK(rule.At(6) == 2000);
+  CHECK(rule.RangeAt(6).low == 1000);
+  CHECK(rule.RangeAt(6).high == 3000);
+  CHECK(rule.At(32) == 3000);
+  CHECK(rule.RangeAt(32).high == 6000);
+  CHECK(rule.RangeAt(2).low == 0);
+}
+
+TEST_CASE("sizes beyond any device saturate and do not overflow") {
+  SizeRule rule{.kind = SizeRule::Kind::kQuadratic,
+                .c0 = SizeRule::kLargest,
+                .c1 = SizeRule::kLargest,
+                .c2 = SizeRule::kLargest};
+  CHECK(rule.At(MemoryModel::kLargestBatch) == SizeRule::kLargest);
+  rule.c2 = -SizeRule::kLargest;
+  CHECK(rule.At(MemoryModel::kLargestBatch) == 0);
+}
+
+}  // namespace
+}  // namespace memmodel
