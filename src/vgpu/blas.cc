@@ -2,6 +2,8 @@
 // keeps a workspace for each handle and stream; the mathematics is accepted.
 #include <cublas_v2.h>
 
+#include <cstdint>
+
 #include "src/vgpu/export.h"
 #include "src/vgpu/state.h"
 
@@ -74,6 +76,52 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) {
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
   *version = CUBLAS_VERSION;
   return CUBLAS_STATUS_SUCCESS;
+}
+
+// Copies between host and device, column by column.
+cublasStatus_t cublasSetMatrixAsync(int rows, int columns, int element, const void* from,
+                                    int from_step, void* to, int to_step, cudaStream_t) {
+  if (rows < 0 || columns < 0 || element <= 0 || from_step <= 0 || to_step <= 0) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  const auto size = static_cast<std::uint64_t>(element);
+  for (int column = 0; column < columns; ++column) {
+    const auto at = static_cast<std::uint64_t>(column);
+    memmodel::vgpu::State::Get().Copy(
+        reinterpret_cast<std::uint64_t>(to) + at * static_cast<std::uint64_t>(to_step) * size,
+        reinterpret_cast<std::uint64_t>(from) + at * static_cast<std::uint64_t>(from_step) * size,
+        static_cast<std::uint64_t>(rows) * size);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasGetMatrixAsync(int rows, int columns, int element, const void* from,
+                                    int from_step, void* to, int to_step, cudaStream_t stream) {
+  return cublasSetMatrixAsync(rows, columns, element, from, from_step, to, to_step, stream);
+}
+cublasStatus_t cublasSetMatrix(int rows, int columns, int element, const void* from, int from_step,
+                               void* to, int to_step) {
+  return cublasSetMatrixAsync(rows, columns, element, from, from_step, to, to_step, nullptr);
+}
+cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const void* from, int from_step,
+                               void* to, int to_step) {
+  return cublasSetMatrixAsync(rows, columns, element, from, from_step, to, to_step, nullptr);
+}
+// A vector is a matrix of one row.
+cublasStatus_t cublasSetVectorAsync(int count, int element, const void* from, int from_step,
+                                    void* to, int to_step, cudaStream_t stream) {
+  return cublasSetMatrixAsync(1, count, element, from, from_step, to, to_step, stream);
+}
+cublasStatus_t cublasGetVectorAsync(int count, int element, const void* from, int from_step,
+                                    void* to, int to_step, cudaStream_t stream) {
+  return cublasSetMatrixAsync(1, count, element, from, from_step, to, to_step, stream);
+}
+cublasStatus_t cublasSetVector(int count, int element, const void* from, int from_step, void* to,
+                               int to_step) {
+  return cublasSetMatrixAsync(1, count, element, from, from_step, to, to_step, nullptr);
+}
+cublasStatus_t cublasGetVector(int count, int element, const void* from, int from_step, void* to,
+                               int to_step) {
+  return cublasSetMatrixAsync(1, count, element, from, from_step, to, to_step, nullptr);
 }
 
 #pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "src/vgpu/calls.h"
 #include "src/vgpu/state.h"
+#include "src/vgpu/streams.h"
 
 namespace memmodel::vgpu {
 namespace {
@@ -71,6 +72,7 @@ extern "C" {
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_accept(memmodel_vgpu_call* call) {
   memmodel::vgpu::Count(call, &memmodel::vgpu::accepted_calls);
   State::Get().CountLaunch();
+  memmodel::vgpu::CapturedSomewhere();
 }
 
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_refuse(memmodel_vgpu_call* call) {

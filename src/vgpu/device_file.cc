@@ -141,7 +141,7 @@ class Parser {
     }
     if (!Text(root_, "name", &spec.name) || !Text(root_, "device_name", &spec.device_name) ||
         !Memory("memory", "total_bytes", 1, &spec.total_bytes) ||
-        !Context(&spec) || !Cuda(&spec)) {
+        !Context(&spec) || !Cuda(&spec) || !Occupancy(&spec)) {
       return Bad(error_);
     }
     return spec;
@@ -256,6 +256,23 @@ class Parser {
       }
     }
     if (spec->Get("warpSize") != 32) return Fail("has a cuda.warpSize other than 32");
+    return true;
+  }
+
+  bool Occupancy(DeviceSpec* spec) {
+    const auto occupancy = root_.find("occupancy");
+    if (occupancy == root_.end()) return true;
+    constexpr std::size_t kMost = 16;  // blocks of a cluster
+    const auto clusters = occupancy->find("max_active_clusters");
+    if (clusters == occupancy->end() || !clusters->is_array() || clusters->size() > kMost) {
+      return Fail("has an occupancy without an array max_active_clusters of up to 16 numbers");
+    }
+    for (const Json& number : *clusters) {
+      if (!number.is_number_unsigned() || number.get<std::uint64_t>() > 65536) {
+        return Fail("has an occupancy.max_active_clusters that is not a count of clusters");
+      }
+      spec->max_active_clusters.push_back(number.get<std::int64_t>());
+    }
     return true;
   }
 

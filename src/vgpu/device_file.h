@@ -31,6 +31,10 @@ struct MEMMODEL_VGPU_EXPORT DeviceSpec {
   // Fields of cudaDeviceProp by their own names; scalars have one element.
   std::map<std::string, std::vector<std::int64_t>, std::less<>> cuda;
 
+  // Clusters of 1, 2, ... thread blocks, one a multiprocessor, that the device
+  // runs at once, as cuOccupancyMaxActiveClusters says; empty: not known.
+  std::vector<std::int64_t> max_active_clusters;
+
   // Element `index` of a field; 0 if the file leaves the field out.
   [[nodiscard]] std::int64_t Get(std::string_view field, std::size_t index = 0) const;
   // The compute capability as 10 * major + minor.

@@ -7,10 +7,12 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/vgpu/device_attributes.h"
 #include "src/vgpu/device_identity.h"
 #include "src/vgpu/driver.h"
+#include "src/vgpu/streams.h"
 
 namespace memmodel::vgpu {
 namespace {
@@ -25,6 +27,8 @@ Context* PrimaryContext(int device) {
   context->device = device;
   return context;
 }
+
+thread_local std::vector<int> pushed;  // devices under the current one
 
 CUcontext ToHandle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
@@ -139,6 +143,45 @@ VGPU_API CUresult cuCtxGetCurrent(CUcontext* context) {
 
 VGPU_API CUresult cuCtxSetCurrent(CUcontext context) {
   if (context != nullptr) State::SetCurrentDevice(reinterpret_cast<Context*>(context)->device);
+  return CUDA_SUCCESS;
+}
+
+VGPU_API CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  pushed.push_back(State::CurrentDevice());
+  return cuCtxSetCurrent(context);
+}
+
+VGPU_API CUresult cuCtxPopCurrent_v2(CUcontext* context) {
+  if (context != nullptr) *context = ToHandle(PrimaryContext(State::CurrentDevice()));
+  if (pushed.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  State::SetCurrentDevice(pushed.back());
+  pushed.pop_back();
+  return CUDA_SUCCESS;
+}
+
+VGPU_API CUresult cuCtxGetFlags(unsigned* flags) {
+  if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *flags = CU_CTX_SCHED_AUTO;
+  return CUDA_SUCCESS;
+}
+
+VGPU_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return CUDA_SUCCESS;
+}
+
+VGPU_API CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
+  if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *context = ToHandle(PrimaryContext(FindStream(stream)->device));
+  return CUDA_SUCCESS;
+}
+
+VGPU_API CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!ValidDevice(device) || !ValidDevice(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = device == peer ? 0 : 1;
   return CUDA_SUCCESS;
 }
 

@@ -15,6 +15,7 @@ form   how the generated function looks where it is not `int f(...)` that return
          new N    stores a handle of its own through argument N (modelled or accepted), returns 0
          zero N   stores a null pointer through argument N, returns 0
          value X  returns X (any class)
+         text T   returns the text T (for functions that return const char*)
          none     returns nothing
          forward  calls the real library's function of that name, which the stand-in's own code
                   looks up: void* memmodel_vgpu_real(const char* name)
@@ -30,7 +31,7 @@ import re
 import sys
 
 CLASSES = ("modelled", "accepted", "refused")
-FORM = re.compile(r"|new [1-9]|zero [1-9]|value .+|none|forward|data")
+FORM = re.compile(r"|new [1-9]|zero [1-9]|value .+|text .+|none|forward|data")
 
 
 FORWARD = """/* Passes on whatever was passed, without its prototype: integer and floating-point arguments travel
@@ -99,6 +100,8 @@ def function(name, kind, form, refusal):
         action = f"{unused}  *(void**)a{rest} = {value};\n"
     elif verb == "value":
         result = rest
+    elif verb == "text":
+        result = f"\"{rest}\""
     body = action + report
     if verb == "none":
         returns = "void"

@@ -1,16 +1,27 @@
 // libnvrtc: programs are kept and compile at once, to code that does nothing,
 // since no kernel runs. Name expressions keep their names, so that a module of
 // the driver finds them again.
-#include <nvrtc.h>
-
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "src/vgpu/export.h"
+
+// From nvrtc.h of CUDA 13.0, which few build machines have.
+enum nvrtcResult {
+  NVRTC_SUCCESS = 0,
+  NVRTC_ERROR_INVALID_INPUT = 3,
+  NVRTC_ERROR_INVALID_PROGRAM = 4,
+  NVRTC_ERROR_INVALID_OPTION = 5,
+  NVRTC_ERROR_COMPILATION = 6,
+  NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION = 8,
+  NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION = 9,
+  NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID = 10,
+};
+struct _nvrtcProgram;
+using nvrtcProgram = _nvrtcProgram*;
 
 struct _nvrtcProgram {
   std::string name;

@@ -6,10 +6,6 @@ using namespace memmodel::vgpu;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// As on every GPU with priorities: 0 is the least, -5 the greatest (CUDA 13 on sm_70 and later).
-constexpr int kLeastPriority = 0;
-constexpr int kGreatestPriority = -5;
-
 Event* ToEvent(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
 
 }  // namespace

@@ -12,7 +12,19 @@ namespace {
 constexpr std::uintptr_t kLegacyStream = 1;     // cudaStreamLegacy
 constexpr std::uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
 
-std::uint64_t next_capture_id = 1;  // under the lock
+// Under the lock.
+std::uint64_t next_capture_id = 1;
+std::vector<Stream*> origins;  // of the captures under way, oldest first
+
+void AddNode(Stream* stream, GraphNode::Kind kind, HostFunction function, void* data) {
+  auto node = std::make_unique<GraphNode>();
+  node->kind = kind;
+  node->dependencies = stream->last;
+  node->function = function;
+  node->data = data;
+  stream->last = {node.get()};
+  stream->capture->graph->nodes.push_back(std::move(node));
+}
 
 }  // namespace
 
@@ -37,6 +49,7 @@ CaptureOutcome BeginCapture(Stream* stream) {
   stream->capture->graph = std::make_unique<Graph>();
   stream->origin = true;
   stream->last.clear();
+  origins.push_back(stream);
   return CaptureOutcome::kOk;
 }
 
@@ -45,6 +58,7 @@ CaptureOutcome EndCapture(Stream* stream, Graph** graph) {
   *graph = nullptr;
   if (stream->capture == nullptr) return CaptureOutcome::kIllegal;
   if (!stream->origin) return CaptureOutcome::kUnmatched;
+  std::erase(origins, stream);
   const std::shared_ptr<Capture> capture = std::move(stream->capture);
   stream->capture = nullptr;
   stream->origin = false;
@@ -58,14 +72,13 @@ bool Captured(Stream* stream, GraphNode::Kind kind, HostFunction function, void*
   const auto lock = State::Get().Lock();
   if (stream->capture != nullptr && stream->capture->graph == nullptr) stream->capture = nullptr;
   if (stream->capture == nullptr) return false;
-  auto node = std::make_unique<GraphNode>();
-  node->kind = kind;
-  node->dependencies = stream->last;
-  node->function = function;
-  node->data = data;
-  stream->last = {node.get()};
-  stream->capture->graph->nodes.push_back(std::move(node));
+  AddNode(stream, kind, function, data);
   return true;
+}
+
+void CapturedSomewhere() {
+  const auto lock = State::Get().Lock();
+  if (!origins.empty()) AddNode(origins.back(), GraphNode::kKernel, nullptr, nullptr);
 }
 
 bool InvalidateCapture(Stream* stream) {

@@ -14,6 +14,10 @@
 
 namespace memmodel::vgpu {
 
+// Stream priorities of every GPU since sm_70 under CUDA 13.
+inline constexpr int kLeastPriority = 0;
+inline constexpr int kGreatestPriority = -5;
+
 using HostFunction = void (*)(void*);
 
 struct GraphNode {
@@ -34,7 +38,7 @@ struct GraphExec {
 
 struct Capture {
   std::uint64_t id = 0;
-  std::unique_ptr<Graph> graph;
+  std::unique_ptr<Graph> graph;  // null once the capture has ended
   bool invalidated = false;
 };
 
@@ -69,6 +73,9 @@ MEMMODEL_VGPU_EXPORT CaptureOutcome EndCapture(Stream* stream, Graph** graph);
 // the operation must not take effect now.
 MEMMODEL_VGPU_EXPORT bool Captured(Stream* stream, GraphNode::Kind kind,
                                    HostFunction function = nullptr, void* data = nullptr);
+// Something was launched by a library on a stream that is not known here: adds a
+// node to the newest capture under way, if there is one.
+MEMMODEL_VGPU_EXPORT void CapturedSomewhere();
 // Whether the stream captures; the capture is invalid then.
 MEMMODEL_VGPU_EXPORT bool InvalidateCapture(Stream* stream);
 MEMMODEL_VGPU_EXPORT void RecordEvent(Event* event, Stream* stream);
