@@ -11,6 +11,7 @@ harmless too; if one does, the answer is unknown and the read is named.
 import ctypes
 import json
 import linecache
+import os
 import sys
 import threading
 
@@ -36,6 +37,7 @@ class Reads:
         self._ones = job.get().get("answer") == "one"
         self._reader = _READER(self._read)  # kept: C calls it
         self._library = None
+        self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
         self._wrap_methods()
 
     def watch(self):
@@ -44,6 +46,20 @@ class Reads:
             self._library = library
             library.memmodel_vgpu_report_json.restype = ctypes.c_char_p
             library.memmodel_vgpu_on_unknown_read(self._reader, None)
+            self._watch_allocations()
+
+    def _watch_allocations(self):
+        """Bytes of a block that is handed out anew are no longer known (native/)."""
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        path = os.path.join(here, "libmemmodel_allocation_watch.so")
+        self.stale_bytes = "the watch of allocations is not installed"
+        if os.path.exists(path):
+            try:
+                watch = ctypes.CDLL(path).memmodel_watch_allocations
+                failed = watch(str(self._torch.__version__).encode())
+                self.stale_bytes = failed and "this torch is not the one memmodel was built with"
+            except OSError as error:
+                self.stale_bytes = str(error)
 
     def pause(self):
         if self._library is not None:

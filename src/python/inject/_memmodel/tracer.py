@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from . import history, job, modules, operators, reads, refusals, statistics, steps
+from . import history, job, known_values, modules, operators, reads, refusals, statistics, steps
 
 PROFILED_STEPS = 3  # steps whose operators are recorded; those after are counted only
 
@@ -191,7 +191,7 @@ class Run:
             "steps_done": self._steps.done, "steps": self._steps.reports[:steps.MOST_STEPS_REPORTED],
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
             "cudnn_version": torch.backends.cudnn.version(), "python": sys.version.split()[0],
-            "unknown": unknown, "harmless_reads": harmless, "out_of_memory": self._ooms[:20],
+            "stale_bytes": self._reads.stale_bytes or None, "unknown": unknown, "harmless_reads": harmless, "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
         report.update({key: value for key, value in best.items() if key != "device"})
         report.update(self._reads.virtual_gpu_report())
@@ -236,3 +236,4 @@ def install(torch):
     run = Run(torch)
     _watch_the_end(run)
     refusals.install(torch)
+    known_values.install(torch)

@@ -1,0 +1,86 @@
+"""Small integer arithmetic on values that are known, inside torch's object collectives.
+
+broadcast_object_list and its like send sizes through tensors on the GPU and compute
+with them there (torch.sum, comparisons). The bytes that the ranks exchange are known
+(the NCCL stand-in moves them), but what a kernel makes of them is not. While such a
+collective runs, each operator on small known tensors is also computed on the CPU, and
+its result is written over the one on the virtual GPU: no request more or less.
+"""
+import ctypes
+import functools
+
+_COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
+                "send_object_list", "recv_object_list")
+_MOST_ELEMENTS = 65536
+
+
+def _mode(torch, peek):
+    from torch.overrides import TorchFunctionMode
+
+    def known(tensor):
+        """The tensor's values as a CPU tensor, None if not all are known."""
+        if not tensor.is_cuda:
+            return tensor
+        if tensor.numel() > _MOST_ELEMENTS or not tensor.is_contiguous():
+            return None
+        size = tensor.numel() * tensor.element_size()
+        values = torch.empty(tensor.shape, dtype=tensor.dtype)
+        if size and not peek(tensor.data_ptr(), size, values.data_ptr()):
+            return None
+        return values
+
+    def on_cpu(value):
+        if isinstance(value, torch.Tensor):
+            values = known(value)
+            if values is None:
+                raise LookupError
+            return values
+        if isinstance(value, (list, tuple)):
+            return type(value)(on_cpu(item) for item in value)
+        return value
+
+    class Follow(TorchFunctionMode):
+        def __torch_function__(self, function, types, arguments=(), named=None):
+            result = function(*arguments, **(named or {}))
+            if not (isinstance(result, torch.Tensor) and result.is_cuda
+                    and result.numel() <= _MOST_ELEMENTS) or "device" in (named or {}):
+                return result
+            if known(result) is not None and result._is_view():
+                return result
+            try:
+                values = function(*[on_cpu(a) for a in arguments],
+                                  **{k: on_cpu(v) for k, v in (named or {}).items()})
+                if (isinstance(values, torch.Tensor) and not values.is_cuda
+                        and values.shape == result.shape and values.dtype == result.dtype
+                        and not function.__name__.endswith("_")):
+                    result.copy_(values)
+            except Exception:  # not known, or not to be had on the CPU: stays unknown
+                pass
+            return result
+
+    return Follow
+
+
+def install(torch):
+    """Called after `import torch`; does nothing on a real GPU."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "memmodel_vgpu_peek") or not torch.distributed.is_available():
+        return
+    peek = library.memmodel_vgpu_peek
+    peek.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
+    mode = _mode(torch, peek)
+    import torch.distributed.distributed_c10d as c10d
+
+    for name in _COLLECTIVES:
+        original = getattr(c10d, name, None)
+        if original is None:
+            continue
+
+        @functools.wraps(original)
+        def followed(*arguments, _original=original, **named):
+            with mode():
+                return _original(*arguments, **named)
+
+        setattr(c10d, name, followed)
+        if hasattr(torch.distributed, name):
+            setattr(torch.distributed, name, followed)
