@@ -42,21 +42,20 @@ std::optional<std::string> NearestName(std::string_view name, std::span<const st
   const std::string wanted = Letters(name.substr(0, 100));
   if (wanted.empty()) return std::nullopt;
   std::optional<std::string> nearest;
+  std::optional<std::string> begins;  // with what was written
   std::size_t smallest = 0;
   for (const std::string& candidate : names) {
     const std::string letters = Letters(candidate);
     const std::size_t distance = EditDistance(wanted, letters);
+    if (distance == 0) return candidate;
+    if (!begins && wanted.size() >= 3 && letters.starts_with(wanted)) begins = candidate;
     if (3 * distance > std::max(wanted.size(), letters.size())) continue;
     if (!nearest || distance < smallest) {
       nearest = candidate;
       smallest = distance;
     }
   }
-  if (nearest) return nearest;
-  for (const std::string& candidate : names) {
-    if (Letters(candidate).starts_with(wanted)) return candidate;
-  }
-  return std::nullopt;
+  return begins ? begins : nearest;
 }
 
 std::string DidYouMean(std::string_view name, std::span<const std::string> names) {

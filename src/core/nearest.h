@@ -9,9 +9,9 @@
 
 namespace memmodel {
 
-// The one of `names` with the smallest edit distance to `name` (case and the
-// characters - _ . and space do not count), or the first that `name` is the
-// start of. Nothing if none is near: more than a third of the letters differ.
+// The first of `names` that begins with `name` (of three letters or more), else
+// the one with the smallest edit distance to it; case and - _ . space do not
+// count. Nothing if none is near: more than a third of the letters differ.
 std::optional<std::string> NearestName(std::string_view name, std::span<const std::string> names);
 
 // "; did you mean 'adamw'?", or "" if no name is near.

@@ -27,7 +27,7 @@ std::int64_t StateTensors(const OptimizerSpec& optimizer) {
   if (name == "rmsprop") {
     return 1 + (IsOn(optimizer, "momentum") ? 1 : 0) + (IsOn(optimizer, "centered") ? 1 : 0);
   }
-  if (name == "adagrad" || name == "asgd") return 1;
+  if (name == "adagrad" || name == "asgd" || name == "muon") return 1;
   if (name == "adadelta" || name == "adamax" || name == "nadam" || name == "radam" ||
       name == "rprop") {
     return 2;

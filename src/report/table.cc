@@ -111,11 +111,11 @@ std::string WhereItGoes(const Prediction& prediction) {
   }
   text += "  " + PadRight("sum", 22) + PadLeft(FormatBytes(total), 11) + "\n";
   if (breakdown.step >= 0) {
-    std::string where = "in step " + std::to_string(breakdown.step + 1) + ", " +
+    std::string where = "the peak stands in step " + std::to_string(breakdown.step + 1) + ", " +
                         std::string(PhaseName(breakdown.phase));
     if (!breakdown.op.empty()) where += ", " + breakdown.op;
     if (!breakdown.module.empty()) where += " of " + breakdown.module;
-    text += Wrap("  the peak stands ", where);
+    text += Wrap("  ", where);
   }
   return text;
 }
@@ -133,9 +133,9 @@ std::string Heaviest(const Prediction& prediction) {
     return total(a) > total(b);
   });
   layers.resize(std::min(layers.size(), kHeaviestLayers));
-  std::string text = "\n" + PadRight("Heaviest layers", 35) + PadLeft("weights", 11) +
-                     PadLeft("activations", 13) + PadLeft("a sample", 10) +
-                     PadLeft("workspace", 11) + "\n";
+  std::string text = "\n";
+  text += PadRight("Heaviest layers", 35) + PadLeft("weights", 11) + PadLeft("activations", 13) +
+          PadLeft("a sample", 10) + PadLeft("workspace", 11) + "\n";
   for (const LayerMemory* layer : layers) {
     const std::string name =
         layer->path + (layer->type.empty() ? "" : " (" + layer->type + ")");
