@@ -129,6 +129,14 @@ struct OrderChange {
   std::int64_t requests = 0;
 };
 
+// Where the peak of the live requests stands.
+struct PeakMoment {
+  int step = -1;  // 0: the first; -1: while loading
+  Phase phase = Phase::kNone;
+  std::string operator_name;
+  std::string module_path;
+};
+
 class MemoryModel {
  public:
   static constexpr int kFormatVersion = 1;
@@ -153,6 +161,9 @@ class MemoryModel {
   // The peak of the live requests (each rounded up to 512 bytes): a lower bound
   // of allocated that grows with the batch; closed form, below a microsecond.
   [[nodiscard]] Bytes RequestedPeak(std::int64_t batch) const;
+
+  // The request that reaches that peak, the first if several do.
+  [[nodiscard]] PeakMoment PeakAt(std::int64_t batch) const;
 
   // All figures at a batch in 1..kLargestBatch. A look-up up to curve_batches,
   // a simulation (milliseconds) above.

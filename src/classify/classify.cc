@@ -25,26 +25,6 @@ bool InsideOneOperator(const Life& life) {
          life.made_in == life.freed_in;
 }
 
-MemoryKind KindOf(const Life& life) {
-  switch (life.role) {
-    case TensorRole::kWeight:
-    case TensorRole::kBuffer: return MemoryKind::kWeights;
-    case TensorRole::kGradient: return MemoryKind::kGradients;
-    case TensorRole::kOptimizerState: return MemoryKind::kOptimizerState;
-    case TensorRole::kInput: return MemoryKind::kInputs;
-    case TensorRole::kLibraryWorkspace: return MemoryKind::kLibraryWorkspace;
-    case TensorRole::kOutput:
-    case TensorRole::kLoss: return MemoryKind::kActivations;
-    case TensorRole::kNone: break;
-  }
-  // The model's constants are moved to the device with its weights.
-  if (life.phase == Phase::kLoad) return MemoryKind::kWeights;
-  if (life.phase == Phase::kForward && life.freed > life.forward_end) {
-    return MemoryKind::kActivations;
-  }
-  return InsideOneOperator(life) ? MemoryKind::kWorkspace : MemoryKind::kTemporaries;
-}
-
 bool LiveAt(const Life& life, std::uint32_t event) {
   return life.made <= event && event < life.freed;
 }
@@ -114,6 +94,26 @@ std::vector<LayerMemory> LayersOf(const Trace& trace, const History& history, in
 }
 
 }  // namespace
+
+MemoryKind KindOf(const Life& life) {
+  switch (life.role) {
+    case TensorRole::kWeight:
+    case TensorRole::kBuffer: return MemoryKind::kWeights;
+    case TensorRole::kGradient: return MemoryKind::kGradients;
+    case TensorRole::kOptimizerState: return MemoryKind::kOptimizerState;
+    case TensorRole::kInput: return MemoryKind::kInputs;
+    case TensorRole::kLibraryWorkspace: return MemoryKind::kLibraryWorkspace;
+    case TensorRole::kOutput:
+    case TensorRole::kLoss: return MemoryKind::kActivations;
+    case TensorRole::kNone: break;
+  }
+  // The model's constants are moved to the device with its weights.
+  if (life.phase == Phase::kLoad) return MemoryKind::kWeights;
+  if (life.phase == Phase::kForward && life.freed > life.forward_end) {
+    return MemoryKind::kActivations;
+  }
+  return InsideOneOperator(life) ? MemoryKind::kWorkspace : MemoryKind::kTemporaries;
+}
 
 std::string_view Name(MemoryKind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 

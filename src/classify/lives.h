@@ -37,6 +37,9 @@ struct History {
 // Follows all events. Errors as for Classify.
 Result<History> FollowBlocks(const Trace& trace, const ClassifyOptions& options);
 
+// What a block is, by its whole life; see classify.cc.
+MemoryKind KindOf(const Life& life);
+
 }  // namespace memmodel
 
 #endif  // MEMMODEL_SRC_CLASSIFY_LIVES_H_

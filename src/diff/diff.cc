@@ -139,8 +139,8 @@ class Differ {
   void Requests(const DiffItem* a, const DiffItem* b) {
     if (a == nullptr) return Add(DifferenceKind::kOnlyB, b->phase, -1, b->event);
     if (b == nullptr) return Add(DifferenceKind::kOnlyA, a->phase, a->event, -1);
-    const bool same = RoundUp(EventA(a->event).size, options_.rounding) ==
-                      RoundUp(EventB(b->event).size, options_.rounding);
+    const bool same = RoundToMultiple(EventA(a->event).size, options_.rounding) ==
+                      RoundToMultiple(EventB(b->event).size, options_.rounding);
     Remember(a->event, b->event);
     if (same) {  // the same request on the other side of a release
       partner_of_a_[a->event] = b->event;

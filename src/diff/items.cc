@@ -36,7 +36,7 @@ DiffItems ItemsOf(const Trace& trace, Bytes rounding) {
       continue;
     }
     DiffItems::Part& part = all.parts.back();
-    const auto rounded = static_cast<std::uint64_t>(RoundUp(event.size, rounding));
+    const auto rounded = static_cast<std::uint64_t>(RoundToMultiple(event.size, rounding));
     if (event.kind == EventKind::kAlloc) {
       live[event.address] = index;
       sum += static_cast<Bytes>(rounded);

@@ -33,7 +33,7 @@ struct DiffItems {
 
 DiffItems ItemsOf(const Trace& trace, Bytes rounding);
 
-inline Bytes RoundUp(Bytes size, Bytes rounding) {
+inline Bytes RoundToMultiple(Bytes size, Bytes rounding) {
   return (size + rounding - 1) / rounding * rounding;
 }
 

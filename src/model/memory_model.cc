@@ -137,6 +137,25 @@ Bytes MemoryModel::RequestedPeak(std::int64_t batch) const {
   return impl_->envelope.At(impl_->program, batch);
 }
 
+PeakMoment MemoryModel::PeakAt(std::int64_t batch) const {
+  const Program& program = impl_->program;
+  const std::int32_t peak = impl_->envelope.EventAt(program, batch);
+  PeakMoment moment;
+  for (std::int32_t i = 0; i <= peak; ++i) {
+    const ProgramEvent& event = program.events[static_cast<std::size_t>(i)];
+    if (event.kind != EventKind::kMarker) continue;
+    const std::string& text = program.texts[static_cast<std::size_t>(event.target)];
+    moment.step += text.starts_with(marker::kStepPrefix) ? 1 : 0;
+    moment.phase = PhaseAfter(text, moment.phase);
+  }
+  const ProgramEvent& event = program.events[static_cast<std::size_t>(peak)];
+  if (event.op >= 0) moment.operator_name = program.operators[static_cast<std::size_t>(event.op)];
+  if (event.module >= 0) {
+    moment.module_path = program.modules[static_cast<std::size_t>(event.module)].path;
+  }
+  return moment;
+}
+
 Result<BatchMemory> MemoryModel::At(std::int64_t batch) const {
   if (batch < 1 || batch > kLargestBatch) return BadBatch(batch);
   const bool known = batch <= static_cast<std::int64_t>(impl_->curve.size());
