@@ -1,13 +1,12 @@
-// libcudnn: the backend API is the real library's, with the device's properties
-// in place of a handle (cuDNN 9.8 and later); nothing is executed.
+// libcudnn's backend API: descriptors are recorded, and answered from what the
+// real library said about them (cudnn_recording.h); nothing is executed.
 #include <cudnn.h>
 
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <unordered_map>
 
 #include "src/vgpu/calls.h"
+#include "src/vgpu/cudnn_plan.h"
+#include "src/vgpu/cudnn_recording.h"
 #include "src/vgpu/export.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
@@ -15,59 +14,66 @@
 namespace memmodel::vgpu {
 namespace {
 
-template <typename Function>
-Function* Real(const char* name) {
-  return reinterpret_cast<Function*>(
-      RealFunction(State::Get().cudnn_path(), "MEMMODEL_VGPU_CUDNN", name));
+// What a program's cudnnBackendDescriptor_t points at.
+struct Descriptor {
+  RecordPtr record;
+};
+
+Descriptor* Of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
+
+// Pointers and values of an execution: nothing is asked of the library about them.
+bool IsVariantPack(const Record& record) {
+  return record.type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR;
 }
 
-std::string DeviceProperties() {
-  const DeviceSpec& spec = State::Get().spec();
-  const auto at = [&spec](const char* field, std::size_t i = 0) { return spec.Get(field, i); };
-  nlohmann::json json;
-  json["maxGridSize"] = {at("maxGridSize", 0), at("maxGridSize", 1), at("maxGridSize", 2)};
-  json["maxBlockSize"] = {at("maxThreadsDim", 0), at("maxThreadsDim", 1), at("maxThreadsDim", 2)};
-  json["regsPerBlock"] = at("regsPerBlock");
-  json["multiProcessorCount"] = at("multiProcessorCount");
-  json["warpSize"] = at("warpSize");
-  json["maxSharedMemoryPerBlock"] = at("sharedMemPerBlock");
-  json["maxSharedMemoryPerBlockOptin"] = at("sharedMemPerBlockOptin");
-  json["reservedSharedMemoryPerBlock"] = at("reservedSharedMemPerBlock");
-  json["maxRegistersPerSM"] = at("regsPerMultiprocessor");
-  json["maxCtasPerSM"] = at("maxBlocksPerMultiProcessor");
-  json["maxThreadsPerBlock"] = at("maxThreadsPerBlock");
-  json["maxThreadsPerSM"] = at("maxThreadsPerMultiProcessor");
-  json["pciDeviceId"] = at("pciDeviceID");
-  json["isTccDriver"] = at("tccDriver");
-  json["supportCoopLaunch"] = at("cooperativeLaunch");
-  json["totalGlobalMem"] = spec.total_bytes;
-  json["smClockRateKHz"] = at("smClockRateKHz");
-  json["memClockRateKHz"] = at("memClockRateKHz");
-  json["l2CacheSize"] = at("l2CacheSize");
-  json["cudaDeviceId"] = 0;
-  json["deviceVer"] = 100 * at("major") + 10 * at("minor");
-  json["driverVer"] = 13000;
-  json["deviceName"] = spec.device_name;
-  return json.dump();
+cudnnStatus_t SetAttribute(Record& record, cudnnBackendAttributeName_t name,
+                           cudnnBackendAttributeType_t type, std::int64_t count,
+                           const void* values) {
+  if (record.final) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (IsVariantPack(record)) return CUDNN_STATUS_SUCCESS;
+  // The device's properties stand for handles and for devices by number.
+  if (type == CUDNN_TYPE_HANDLE || record.type == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (count < 0 || (values == nullptr && count > 0)) return CUDNN_STATUS_BAD_PARAM;
+  Record::Attribute attribute{.name = name, .type = type, .count = count, .bytes = {}, .parts = {}};
+  if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    const auto* descriptors = static_cast<const cudnnBackendDescriptor_t*>(values);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (descriptors[i] == nullptr) return CUDNN_STATUS_BAD_PARAM;
+      attribute.parts.push_back(Of(descriptors[i])->record);
+    }
+  } else {
+    attribute.bytes.assign(static_cast<const char*>(values),
+                           static_cast<std::size_t>(count) * ValueBytes(type));
+  }
+  std::erase_if(record.attributes, [name](const Record::Attribute& a) { return a.name == name; });
+  record.attributes.push_back(std::move(attribute));
+  record.digest.reset();
+  return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnBackendDescriptor_t DeviceDescriptor() {
-  static const cudnnBackendDescriptor_t descriptor = [] {
-    const std::string json = DeviceProperties();
-    cudnnBackendDescriptor_t made = nullptr;
-    Real<decltype(cudnnBackendCreateDescriptor)>("cudnnBackendCreateDescriptor")(
-        CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made);
-    Real<decltype(cudnnBackendSetAttribute)>("cudnnBackendSetAttribute")(
-        made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-        static_cast<std::int64_t>(json.size()), json.data());
-    Real<decltype(cudnnBackendFinalize)>("cudnnBackendFinalize")(made);
-    return made;
-  }();
-  return descriptor;
+cudnnStatus_t GetAttribute(const RecordPtr& record, cudnnBackendAttributeName_t name,
+                           cudnnBackendAttributeType_t type, std::int64_t requested,
+                           std::int64_t* count, void* values) {
+  if (type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_VOID_PTR) return CUDNN_STATUS_NOT_SUPPORTED;
+  std::vector<RecordPtr> parts;
+  const bool descriptors = type == CUDNN_TYPE_BACKEND_DESCRIPTOR && values != nullptr;
+  if (descriptors) {
+    for (std::int64_t i = 0; i < requested; ++i) {
+      const cudnnBackendDescriptor_t descriptor =
+          static_cast<const cudnnBackendDescriptor_t*>(values)[i];
+      if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+      parts.push_back(Of(descriptor)->record);
+    }
+  }
+  const cudnnStatus_t status =
+      Answers::Get().Attribute(record, name, type, requested, count, values, &parts);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Of(static_cast<cudnnBackendDescriptor_t*>(values)[i])->record = parts[i];
+  }
+  return status;
 }
-
-std::mutex mutex;
-std::unordered_map<cudnnBackendDescriptor_t, cudnnBackendDescriptorType_t> types;
 
 }  // namespace
 }  // namespace memmodel::vgpu
@@ -80,53 +86,55 @@ void* memmodel_vgpu_real(const char* name) {
   return RealFunction(State::Get().cudnn_path(), "MEMMODEL_VGPU_CUDNN", name);
 }
 
+MEMMODEL_VGPU_EXPORT size_t cudnnGetVersion(void) {
+  const std::lock_guard<std::mutex> lock(Answers::Mutex());
+  return Answers::Get().Version();
+}
+
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(
     cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
-  static auto* real = Real<decltype(cudnnBackendCreateDescriptor)>("cudnnBackendCreateDescriptor");
-  const cudnnStatus_t status = real(type, descriptor);
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (status == CUDNN_STATUS_SUCCESS) types[*descriptor] = type;
-  return status;
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  *descriptor = new Descriptor{std::make_shared<Record>(type)};
+  return CUDNN_STATUS_SUCCESS;
 }
 
 MEMMODEL_VGPU_EXPORT cudnnStatus_t
 cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  static auto* real =
-      Real<decltype(cudnnBackendDestroyDescriptor)>("cudnnBackendDestroyDescriptor");
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    types.erase(descriptor);
-  }
-  return real(descriptor);
+  const std::lock_guard<std::mutex> lock(Answers::Mutex());
+  delete Of(descriptor);
+  return CUDNN_STATUS_SUCCESS;
 }
 
-MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendSetAttribute(
-    cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
-    cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
-  static auto* real = Real<decltype(cudnnBackendSetAttribute)>("cudnnBackendSetAttribute");
-  if (name == CUDNN_ATTR_OPERATIONGRAPH_HANDLE) return CUDNN_STATUS_SUCCESS;
-  if (name == CUDNN_ATTR_EXECUTION_PLAN_HANDLE) {
-    const cudnnBackendDescriptor_t device = DeviceDescriptor();
-    return real(descriptor, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-                &device);
-  }
-  return real(descriptor, name, type, count, values);
+MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                                            cudnnBackendAttributeName_t name,
+                                                            cudnnBackendAttributeType_t type,
+                                                            std::int64_t count,
+                                                            const void* values) {
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  const std::lock_guard<std::mutex> lock(Answers::Mutex());
+  return SetAttribute(*Of(descriptor)->record, name, type, count, values);
 }
 
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  static auto* real = Real<decltype(cudnnBackendFinalize)>("cudnnBackendFinalize");
-  static auto* set = Real<decltype(cudnnBackendSetAttribute)>("cudnnBackendSetAttribute");
-  bool heuristic = false;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    const auto found = types.find(descriptor);
-    heuristic = found != types.end() && found->second == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  const std::lock_guard<std::mutex> lock(Answers::Mutex());
+  return Answers::Get().Finalize(Of(descriptor)->record);
+}
+
+MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
+    cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t name,
+    cudnnBackendAttributeType_t type, std::int64_t requested, std::int64_t* count, void* values) {
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  const std::lock_guard<std::mutex> lock(Answers::Mutex());
+  const RecordPtr& record = Of(descriptor)->record;
+  const cudnnStatus_t status = GetAttribute(record, name, type, requested, count, values);
+  if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && status == CUDNN_STATUS_SUCCESS &&
+      type == CUDNN_TYPE_INT64 && requested >= 1 && values != nullptr) {
+    auto* bytes = static_cast<std::int64_t*>(values);
+    *bytes = DeviceWorkspace(record, *bytes);
+    Answers::Get().Flush();
   }
-  if (heuristic) {
-    const cudnnBackendDescriptor_t device = DeviceDescriptor();
-    set(descriptor, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
-  }
-  return real(descriptor);
+  return status;
 }
 
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {
@@ -138,8 +146,8 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t* s
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnTensorDescriptor_t,
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnActivationDescriptor_t, size_t* size) {
+    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnActivationDescriptor_t,
+    size_t* size) {
   *size = 0;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -159,8 +167,9 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSp
   return CUDNN_STATUS_SUCCESS;
 }
 
+// Measured on an NVIDIA H200 with cuDNN 9.19 (driver 580.159.04).
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t, size_t* size) {
-  *size = std::size_t{1} << 20;
+  *size = 6488064;
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -1,0 +1,247 @@
+#include "src/vgpu/cudnn_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "src/vgpu/cudnn_properties.h"
+#include "src/vgpu/cudnn_table.h"
+#include "src/vgpu/state.h"
+
+namespace memmodel::vgpu {
+namespace {
+
+using Name = cudnnBackendAttributeName_t;
+
+RecordPtr PartOf(const Record& record, Name name) {
+  const Record::Attribute* attribute = record.Find(name);
+  return attribute == nullptr || attribute->parts.empty() ? nullptr : attribute->parts.front();
+}
+
+// Where an operation keeps its descriptors.
+struct Places {
+  cudnnBackendDescriptorType_t type;
+  Name x, w, y, convolution;
+  ConvolutionOp op;
+  const char* name;
+};
+constexpr std::array<Places, 3> kPlaces = {{
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+     ConvolutionOp::kForward, "fwd"},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, ConvolutionOp::kBackwardData, "dgrad"},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, ConvolutionOp::kBackwardFilter,
+     "wgrad"},
+}};
+
+const char* TypeName(std::int64_t type, int* bytes) {
+  *bytes = type == CUDNN_DATA_FLOAT ? 4 : 2;
+  return type == CUDNN_DATA_FLOAT      ? "f32"
+         : type == CUDNN_DATA_HALF     ? "f16"
+         : type == CUDNN_DATA_BFLOAT16 ? "bf16"
+                                       : nullptr;
+}
+
+bool Describe(const Record& operation, const Places& places, ConvolutionPlan* plan) {
+  const RecordPtr x = PartOf(operation, places.x);
+  const RecordPtr w = PartOf(operation, places.w);
+  const RecordPtr y = PartOf(operation, places.y);
+  const RecordPtr convolution = PartOf(operation, places.convolution);
+  if (x == nullptr || w == nullptr || y == nullptr || convolution == nullptr) return false;
+  if (convolution->Number(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0, 0) != 2) return false;
+  const auto size = [](const RecordPtr& tensor, std::size_t i) {
+    return tensor->Number(CUDNN_ATTR_TENSOR_DIMENSIONS, i, 0);
+  };
+  const auto of = [&](Name name, std::size_t i) { return convolution->Number(name, i, 0); };
+  ConvolutionShape& shape = plan->shape;
+  shape.op = places.op;
+  const char* type = TypeName(x->Number(CUDNN_ATTR_TENSOR_DATA_TYPE, 0, -1), &shape.element_bytes);
+  if (type == nullptr || size(w, 1) < 1) return false;
+  shape.n = size(x, 0);
+  shape.c = size(x, 1);
+  shape.h = size(x, 2);
+  shape.w = size(x, 3);
+  shape.k = size(w, 0);
+  shape.r = size(w, 2);
+  shape.s = size(w, 3);
+  shape.p = size(y, 2);
+  shape.q = size(y, 3);
+  shape.groups = shape.c / size(w, 1);
+  // Channels last: channels lie side by side in the input or, where it has one
+  // channel or one pixel and the strides do not tell, in the weights or output.
+  for (const RecordPtr& tensor : {x, w, y}) {
+    if (size(tensor, 1) == 1 || size(tensor, 2) * size(tensor, 3) == 1) continue;
+    plan->channels_last = tensor->Number(CUDNN_ATTR_TENSOR_STRIDES, 1, 0) == 1;
+    break;
+  }
+  char key[256];
+  std::snprintf(key, sizeof key,
+                "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %d",
+                places.name, type, static_cast<long long>(shape.n), static_cast<long long>(shape.c),
+                static_cast<long long>(shape.h), static_cast<long long>(shape.w),
+                static_cast<long long>(shape.k), static_cast<long long>(shape.r),
+                static_cast<long long>(shape.s),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0)),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 1)),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 0)),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1)),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 0)),
+                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 1)),
+                static_cast<long long>(shape.groups), plan->channels_last ? 1 : 0);
+  plan->key = key;
+  return true;
+}
+
+void DescribeChoice(const RecordPtr& config, EngineChoice* choice) {
+  Answers& answers = Answers::Get();
+  const RecordPtr engine =
+      answers.Part(config, CUDNN_ATTR_ENGINECFG_ENGINE, 0, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  if (!answers.Value(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &choice->engine)) {
+    return;
+  }
+  constexpr std::int64_t kMostKnobs = 64;
+  std::int64_t knobs = 0;
+  std::vector<RecordPtr> parts(kMostKnobs,
+                               std::make_shared<Record>(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
+  if (answers.Attribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                        kMostKnobs, &knobs, nullptr, &parts) != CUDNN_STATUS_SUCCESS) {
+    return;
+  }
+  for (std::int64_t i = 0; i < std::min(knobs, kMostKnobs); ++i) {
+    const RecordPtr& knob = parts[static_cast<std::size_t>(i)];
+    cudnnBackendKnobType_t type{};
+    std::int64_t value = 0;
+    if (!answers.Value(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &type) ||
+        !answers.Value(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &value)) {
+      continue;
+    }
+    switch (type) {
+      case CUDNN_KNOB_TYPE_TILE_SIZE:
+        choice->tile_size = value;
+        break;
+      case CUDNN_KNOB_TYPE_TILEK:
+        choice->tile_k = value;
+        break;
+      case CUDNN_KNOB_TYPE_WORKSPACE:
+        choice->workspace = value;
+        break;
+      case CUDNN_KNOB_TYPE_TILE_CGA_M:
+        choice->cluster_m = value;
+        break;
+      case CUDNN_KNOB_TYPE_TILE_CGA_N:
+        choice->cluster_n = value;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// MEMMODEL_VGPU_CUDNN_TABLE, else cudnn/NAME.plans beside the folder of the
+// device file; empty for none.
+std::string TablePath() {
+  if (const char* path = std::getenv("MEMMODEL_VGPU_CUDNN_TABLE"); path != nullptr) {
+    return std::string_view(path) == "0" ? std::string() : std::string(path);
+  }
+  const char* device = std::getenv("MEMMODEL_VGPU_DEVICE");
+  if (device == nullptr) return {};
+  const std::filesystem::path path = std::filesystem::path(device).parent_path() / ".." / "cudnn" /
+                                     (State::Get().spec().name + ".plans");
+  std::error_code error;
+  return std::filesystem::exists(path, error) ? path.string() : std::string();
+}
+
+// The table that belongs to the device and the real library; empty without one.
+const PlanTable& Table() {
+  static const PlanTable* table = [] {
+    const std::string path = TablePath();
+    if (path.empty()) return new PlanTable;
+    Result<PlanTable> opened = PlanTable::Open(path);
+    if (!opened.ok()) {
+      std::fprintf(stderr, "memmodel: %s\n", opened.status().message().c_str());
+      return new PlanTable;
+    }
+    const bool fits =
+        opened->device() == State::Get().spec().device_name &&
+        opened->cudnn_version() == static_cast<std::int64_t>(Answers::Get().Version());
+    return fits ? new PlanTable(*std::move(opened)) : new PlanTable;
+  }();
+  return *table;
+}
+
+// Whether the plan's configuration is the first of its engine that the heuristic
+// gives: the one that a calibrated table speaks of.
+bool FirstOfItsEngine(const Record& plan, std::int64_t engine) {
+  const RecordPtr config = PartOf(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (config == nullptr || config->parent == nullptr ||
+      config->parent->Number(CUDNN_ATTR_ENGINEHEUR_MODE, 0, -1) != CUDNN_HEUR_MODE_INSTANT) {
+    return false;
+  }
+  Answers& answers = Answers::Get();
+  for (std::int64_t i = 0; i < config->parent_index; ++i) {
+    const RecordPtr other = answers.Part(config->parent, config->parent_attribute, i,
+                                         CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    const RecordPtr part =
+        answers.Part(other, CUDNN_ATTR_ENGINECFG_ENGINE, 0, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    std::int64_t index = -1;
+    if (answers.Value(part, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &index) &&
+        index == engine) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
+  const RecordPtr config = PartOf(*plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (config == nullptr) return std::nullopt;
+  // A configuration comes from a heuristic of the graph, or is the program's own.
+  RecordPtr graph;
+  if (config->parent != nullptr) {
+    graph = PartOf(*config->parent, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+  } else if (const RecordPtr engine = PartOf(*config, CUDNN_ATTR_ENGINECFG_ENGINE)) {
+    graph = PartOf(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
+  }
+  if (graph == nullptr) return std::nullopt;
+  const Record::Attribute* operations = graph->Find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (operations == nullptr || operations->parts.size() != 1) return std::nullopt;
+  ConvolutionPlan described;
+  for (const Places& places : kPlaces) {
+    const Record& operation = *operations->parts.front();
+    if (operation.type != places.type) continue;
+    if (!Describe(operation, places, &described)) return std::nullopt;
+    DescribeChoice(config, &described.choice);
+    return described;
+  }
+  return std::nullopt;
+}
+
+std::int64_t DeviceWorkspace(const RecordPtr& plan, std::int64_t bytes) {
+  const std::optional<ConvolutionPlan> described = DescribePlan(plan);
+  if (!described) return bytes;
+  const std::optional<PlanTable::Row> row = Table().Find(described->key);
+  if (row && row->engine == described->choice.engine && FirstOfItsEngine(*plan, row->engine)) {
+    return row->workspace;
+  }
+  const EngineChoice& choice = described->choice;
+  const std::int64_t clusters =
+      MaxActiveClusters(State::Get().spec(), choice.cluster_m * choice.cluster_n);
+  const auto without = StreamKBytes(described->shape, choice, DevicelessClusters(choice));
+  const auto with = StreamKBytes(described->shape, choice, clusters);
+  if (!without || !with || bytes < *without) return bytes;
+  return bytes - *without + *with;
+}
+
+}  // namespace memmodel::vgpu
