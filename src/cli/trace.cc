@@ -1,7 +1,73 @@
+#include "memmodel/trace.h"
+
+#include <memory>
+#include <string>
+
+#include "src/cli/interrupts.h"
+#include "src/cli/job_flags.h"
+#include "src/cli/progress.h"
 #include "src/cli/subcommand.h"
+#include "src/predict/trace_job.h"
 
 namespace memmodel::cli {
+namespace {
 
-void AddTrace(CLI::App&, Context&) {}
+struct Flags {
+  JobFlags job;
+  std::int64_t batch = 1;
+  std::string output, requests;
+};
+
+void RunTrace(const Flags& flags, Context& context) {
+  if (flags.output.empty() && flags.requests.empty()) {
+    return context.Fail(Status::InvalidArgument(
+        "trace: nothing to write; give --output FILE, or --requests FILE for the bare requests"));
+  }
+  Result<PredictOptions> options = ReadJobFlags(flags.job);
+  if (!options.ok()) return context.Fail(options.status());
+  Interrupts interrupts;
+  options->child.interrupt_fd = interrupts.fd();
+  Result<TracedJob> traced = Status::Internal("not asked");
+  {
+    Progress progress;
+    options->progress = [&progress](const std::string& text) { progress.Say(text); };
+    traced = TraceJob(*options, {flags.batch});
+  }
+  if (!traced.ok()) {
+    context.Fail(traced.status());
+    if (const int signal = interrupts.Caught(); signal != 0) context.exit_code = 128 + signal;
+    return;
+  }
+  const TracedRun& run = traced->runs.front();
+  for (const auto& [path, detail] : {std::pair(flags.output, TraceDetail::kFull),
+                                     std::pair(flags.requests, TraceDetail::kRequestsOnly)}) {
+    if (path.empty()) continue;
+    if (Status s = WriteTrace(run.trace, path, detail); !s.ok()) return context.Fail(s);
+  }
+  context.Print(std::to_string(run.trace.events.size()) + " events of " +
+                std::to_string(options->steps) + " steps at batch " + std::to_string(run.batch) +
+                ": " + FormatBytes(*run.answer.peak_allocated) + " allocated, " +
+                FormatBytes(*run.answer.peak_reserved) + " reserved at the peak\n");
+}
+
+}  // namespace
+
+void AddTrace(CLI::App& app, Context& context) {
+  CLI::App* command =
+      app.add_subcommand("trace", "write the memory events of some training steps to a file");
+  command->footer(
+      "Example: memmodel trace --model resnet50.pt --gpu h200 --batch 16 --output resnet50.trace\n"
+      "docs/trace_format.md describes the file; memmodel simulate and diff read it.");
+  const auto flags = std::make_shared<Flags>();
+  AddJobFlags(command, &flags->job);
+  command->add_option("--batch", flags->batch, "samples in a batch")
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--output", flags->output, "every event, with operator, module and phase")
+      ->type_name("FILE");
+  command->add_option("--requests", flags->requests, "the allocator's requests and markers alone")
+      ->type_name("FILE");
+  command->callback([flags, &context] { RunTrace(*flags, context); });
+}
 
 }  // namespace memmodel::cli

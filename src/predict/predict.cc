@@ -82,7 +82,7 @@ class Predictor {
   Status RunBatch(std::int64_t batch) {
     if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
     const ProbeAnswer& card = prober_.At(CardSize::kTrue, batch).answer;
-    if (card.outcome == Outcome::kError) return RunError(card);
+    if (card.outcome == Outcome::kError) return RunError(options_.job.model, card);
     if (FindUnknown(card, batch)) return {};
     if (prober_.Need(batch) == nullptr) {
       if (Status s = prober_.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
@@ -145,7 +145,7 @@ class Predictor {
       if (!good.empty()) return good;
     }
     const ProbeAnswer& answer = prober_.At(CardSize::kUnlimited, kSmallBatches[1]).answer;
-    if (answer.outcome == Outcome::kError) return RunError(answer);
+    if (answer.outcome == Outcome::kError) return RunError(options_.job.model, answer);
     return Status::Unavailable("batch " + std::to_string(answer.batch) +
                                " asks for more memory than any GPU has; check --input");
   }
@@ -304,18 +304,6 @@ class Predictor {
     prediction_.verdict = too_much ? Verdict::kDoesNotFit : Verdict::kUnknown;
     prediction_.reason = ReasonForTensors(options_, certain, *prediction_.certain_bytes);
     return std::move(prediction_);
-  }
-
-  [[nodiscard]] Status RunError(const ProbeAnswer& answer) const {
-    std::string message = options_.job.model + " does not run at batch " +
-                          std::to_string(answer.batch) + ": " + answer.error.message;
-    for (const auto& [what, name] : {std::pair("operator ", answer.error.op),
-                                     std::pair("module ", answer.error.module)}) {
-      if (!name.empty() && message.find(name) == std::string::npos) {
-        message += std::string("; ") + what + name;
-      }
-    }
-    return Status::BadInput(message);
   }
 
   [[nodiscard]] Bytes Total() const { return options_.total_bytes; }

@@ -87,4 +87,18 @@ std::string ReasonForTensors(const PredictOptions& options, const CertainBytes& 
   return text + "; export the module with scripts/export_model.py for an answer";
 }
 
+Status RunError(const std::string& model, const ProbeAnswer& answer) {
+  std::string message = model + " does not run at batch " + std::to_string(answer.batch) + ": " +
+                        answer.error.message;
+  std::string where;
+  if (!answer.error.op.empty() && message.find(answer.error.op) == std::string::npos) {
+    where = "operator " + answer.error.op;
+  }
+  if (!answer.error.module.empty() && message.find(answer.error.module) == std::string::npos) {
+    where += (where.empty() ? "module " : ", module ") + answer.error.module;
+  }
+  if (!where.empty()) message += " (" + where + ")";
+  return Status::BadInput(message);
+}
+
 }  // namespace memmodel

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "memmodel/predict.h"
+#include "src/child/protocol.h"
 #include "src/predict/certain.h"
 
 namespace memmodel {
@@ -16,6 +17,9 @@ std::string ReasonForLargest(const PredictOptions& options, const Prediction& pr
 std::string ReasonForUnknown(const UnknownValue& value);
 std::string ReasonForTensors(const PredictOptions& options, const CertainBytes& certain,
                              Bytes with_context);
+
+// A run that ended in an error of the model's own: its message, operator, module.
+Status RunError(const std::string& model, const ProbeAnswer& answer);
 
 }  // namespace memmodel
 
