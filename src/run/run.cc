@@ -410,7 +410,7 @@ class Runner {
       answer_.notes.push_back("the script met " + std::to_string(report.answer.ooms) +
                               " out-of-memory errors and went on");
     }
-    if (run.reports.size() > 1) {
+    if (report.world_size > 1) {
       answer_.notes.push_back(
           "NCCL's own buffers come on top of what nvidia-smi shows for each GPU (about 840 MiB "
           "measured for 2 ranks on an H200); they are not in these figures");

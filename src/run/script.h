@@ -38,6 +38,7 @@ struct ScriptOptions {
   std::string alloc_conf;
   double timeout_s = 0;  // 0: none
   bool quiet = false;    // the script's own output is dropped
+  int interrupt_fd = -1;      // readable when the wait is to end; -1: none
 };
 
 struct ScriptRun {

@@ -22,9 +22,27 @@ class Writer:
         traces = self._snapshot.get("device_traces", [])
         return [index for index, trace in enumerate(traces) if trace]
 
-    def text(self, device, marks, profiled_from, metadata):
+    def _workspaces(self, device, end):
+        """Positions of the requests whose blocks were still there at position `end` and
+        are given back after it: {position: (address, bytes)}."""
+        requests, position, found = {}, 0, {}
+        for entry in self._snapshot["device_traces"][device]:
+            if entry["action"] == "alloc":
+                if position < end:
+                    requests[entry["addr"]] = position
+            elif entry["action"] == "free_requested":
+                if position >= end and entry["addr"] in requests:
+                    found[requests[entry["addr"]]] = (entry["addr"], entry["size"])
+            else:
+                continue
+            position += 1
+        return found
+
+    def text(self, device, marks, profiled_from, end, metadata):
         """`marks`: (position, text line) in order; operators are known from position
-        `profiled_from` on (None: nowhere)."""
+        `profiled_from` on (None: nowhere); the trace ends at position `end`. What is given
+        back after it are the libraries' workspaces."""
+        workspaces = self._workspaces(device, end)
         lines = ["! memmodel-trace 1", "= " + json.dumps(metadata)]
         lines += ["o " + name for name in self._operators.names]
         lines += [("m %s %s" % pair) for pair in self._modules.names]
@@ -35,12 +53,10 @@ class Writer:
             code = _CODES.get(entry["action"])
             if code is None:
                 continue
-            if code in "af":
-                # Segments taken for a request come before it: they belong behind the same marks.
-                while next_mark < len(marks) and marks[next_mark][0] <= position:
-                    lines.append(marks[next_mark][1])
-                    next_mark += 1
-            elif code in "SXMUO":
+            if position == end and code in "af":
+                break
+            if code != "c":
+                # Segments taken for a request come before it: they stand behind the same marks.
                 while next_mark < len(marks) and marks[next_mark][0] <= position:
                     lines.append(marks[next_mark][1])
                     next_mark += 1
@@ -54,6 +70,8 @@ class Writer:
                         known = " %d %d" % (found[1], found[2])
                 position += 1
             lines.append("%s %x %d %d%s" % (code, address, entry["size"], stream, known))
+            if code == "a" and position - 1 in workspaces:
+                lines.append("t library_workspace %x %d workspace" % workspaces[position - 1])
         lines += [line for _, line in marks[next_mark:]]
         return "\n".join(lines) + "\n", position
 

@@ -97,11 +97,11 @@ class Reads:
             return 0
 
     def _answer(self, size, destination):
-        inner = sys._getframe(2)
-        if inner.f_globals.get("__name__") == __name__:  # one of our wrapped methods
-            inner = inner.f_back
+        inner = sys._getframe(1).f_back  # None on autograd's own threads
+        if inner is not None and inner.f_globals.get("__name__") == __name__:
+            inner = inner.f_back  # one of our wrapped methods
         method, dtype = getattr(self._local, "reading", None) or ("", None)
-        key = (inner.f_code, inner.f_lasti, method)
+        key = (inner and inner.f_code, inner and inner.f_lasti, method)
         place = self._places.get(key)
         if place is None:
             if len(self._places) >= MOST_PLACES:
@@ -125,7 +125,7 @@ class Reads:
         text = _expression(inner)
         outer_text = text if outer is inner else _expression(outer)
         value, reason = None, ""
-        both = text + " " + outer_text + " " + inner.f_code.co_name
+        both = text + " " + outer_text + " " + (inner.f_code.co_name if inner else "")
         if any(word in both for word in _NOT_FINITE):
             value, reason = 0, "taken to be finite"
         elif any(word in both for word in _FINITE):
@@ -134,7 +134,8 @@ class Reads:
             value, reason = 0, "a floating-point number"
         return {"operator": method and "Tensor." + method or text, "bytes": int(size), "value": value,
                 "reason": reason, "module": self._modules.path(self._modules.current()),
-                "where": "%s: %s" % (job.place(outer), outer_text), "phase": self._run.phase(),
+                "where": "%s: %s" % (job.place(outer), outer_text) if outer else
+                "in " + self._run.phase(), "phase": self._run.phase(),
                 "step": self._run.step(), "positions": self._run.positions(), "count": 0}
 
     def found(self):

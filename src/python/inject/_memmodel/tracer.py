@@ -148,19 +148,22 @@ class Run:
         if self._operators.running():
             self._stop_profiling()
         self._modules.unwatch()
+        stats = {device: self._statistics.of_run(device) for device in self._devices}
+        ends = self.positions()
+        # Gives back what PyTorch keeps for cuBLAS, and so shows which blocks these are.
+        self._torch._C._cuda_clearCublasWorkspaces()
         snapshot = self._torch._C._cuda_memorySnapshot(None)
         writer = history.Writer(snapshot, self._operators, self._modules)
-        devices = [self._device(index, writer) for index in writer.devices()]
+        devices = [self._device(index, writer, stats[index], ends[index]) for index in writer.devices()]
         job.write("report.%d.json" % os.getpid(), json.dumps(self._whole(ended, exit_code, devices)))
 
-    def _device(self, index, writer):
-        stats = self._statistics.of_run(index)
+    def _device(self, index, writer, stats, end):
         peak = lambda name: stats[name]["all"]["peak"]
-        marks = self._marks.get(index, []) + [(self._statistics.position(index), "# end")]
-        text, events = writer.text(index, marks, self._profiled_from.get(index), {
+        marks = self._marks.get(index, []) + [(end, "# end")]
+        text, events = writer.text(index, marks, self._profiled_from.get(index), end, {
             "torch_version": str(self._torch.__version__), "batch": self._steps.batch or 0,
             "device": self._torch.cuda.get_device_name(index), "steps": self._steps.done})
-        complete = events == self._statistics.position(index)
+        complete = events == end
         return {"device": index, "trace": job.write("trace.%d.%d" % (os.getpid(), index), text),
                 "trace_complete": complete,
                 "peak": {"allocated_bytes": peak("allocated_bytes"), "reserved_bytes": peak("reserved_bytes"),
