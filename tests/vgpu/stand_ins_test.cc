@@ -1,0 +1,345 @@
+// The stand-ins through the C interface that programs see, opened as the child
+// opens them. Expected values are those of CUDA's documentation.
+#include <cublas_v2.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kTotal = 1000 * kMiB;
+constexpr std::size_t kContext = 100 * kMiB;
+
+void* Library(const char* name) {
+  static const bool configured = [] {
+    setenv("MEMMODEL_VGPU_DEVICE", MEMMODEL_SOURCE_DIR "/data/devices/h200.json", 1);
+    setenv("MEMMODEL_VGPU_COUNT", "2", 1);
+    setenv("MEMMODEL_VGPU_TOTAL_BYTES", std::to_string(kTotal).c_str(), 1);
+    setenv("MEMMODEL_VGPU_CONTEXT_BYTES", std::to_string(kContext).c_str(), 1);
+    return true;
+  }();
+  static_cast<void>(configured);
+  const std::string path = std::string(MEMMODEL_VGPU_DIR) + "/" + name;
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  INFO(path, library == nullptr ? dlerror() : "");
+  REQUIRE(library != nullptr);
+  return library;
+}
+
+template <typename Function>
+Function* Find(const char* library, const char* name) {
+  void* found = dlsym(Library(library), name);
+  INFO(name);
+  REQUIRE(found != nullptr);
+  return reinterpret_cast<Function*>(found);
+}
+
+#define RUNTIME(name) Find<decltype(name)>("libcudart.so.13", #name)
+#define DRIVER(name) Find<decltype(name)>("libcuda.so.1", #name)
+#define BLAS(name) Find<decltype(name)>("libcublas.so.13", #name)
+
+std::size_t Free() {
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  CHECK(RUNTIME(cudaMemGetInfo)(&free_bytes, &total) == cudaSuccess);
+  CHECK(total == kTotal);
+  return free_bytes;
+}
+
+int UnknownReads() {
+  auto* report = Find<const char*()>("libmemmodel_vgpu.so", "memmodel_vgpu_report_json");
+  const std::string json = report();
+  const std::string key = "\"unknown_reads\":";
+  return std::atoi(json.c_str() + json.find(key) + key.size());
+}
+
+}  // namespace
+
+TEST_CASE("cudaMalloc gives the card's memory to the last page and then fails") {
+  CHECK(Free() == kTotal - kContext);
+  void* a = nullptr;
+  void* b = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&a, 898 * kMiB) == cudaSuccess);
+  CHECK(reinterpret_cast<std::uintptr_t>(a) % 256 == 0);
+  CHECK(Free() == 2 * kMiB);
+  CHECK(RUNTIME(cudaMalloc)(&b, 2 * kMiB + 1) == cudaErrorMemoryAllocation);
+  CHECK(b == nullptr);
+  CHECK(RUNTIME(cudaPeekAtLastError)() == cudaErrorMemoryAllocation);
+  CHECK(RUNTIME(cudaGetLastError)() == cudaErrorMemoryAllocation);
+  CHECK(RUNTIME(cudaGetLastError)() == cudaSuccess);
+  CHECK(RUNTIME(cudaMalloc)(&b, 1) == cudaSuccess);  // a page of 2 MiB
+  CHECK(Free() == 0);
+  CHECK(RUNTIME(cudaFree)(a) == cudaSuccess);
+  CHECK(RUNTIME(cudaFree)(a) == cudaErrorInvalidValue);
+  CHECK(RUNTIME(cudaFree)(b) == cudaSuccess);
+  CHECK(RUNTIME(cudaFree)(nullptr) == cudaSuccess);
+  CHECK(Free() == kTotal - kContext);
+  RUNTIME(cudaGetLastError)();
+  CHECK(std::strcmp(RUNTIME(cudaGetErrorString)(cudaErrorMemoryAllocation), "out of memory") == 0);
+  CHECK(std::strcmp(RUNTIME(cudaGetErrorName)(cudaErrorMemoryAllocation),
+                    "cudaErrorMemoryAllocation") == 0);
+}
+
+TEST_CASE("devices, their properties and the current one") {
+  int count = 0;
+  CHECK(RUNTIME(cudaGetDeviceCount)(&count) == cudaSuccess);
+  CHECK(count == 2);
+  cudaDeviceProp p;
+  CHECK(RUNTIME(cudaGetDeviceProperties)(&p, 1) == cudaSuccess);
+  CHECK(std::string(p.name) == "NVIDIA H200");
+  CHECK(p.totalGlobalMem == kTotal);
+  CHECK(p.major == 9);
+  CHECK(p.multiProcessorCount == 132);
+  CHECK(p.maxThreadsDim[2] == 64);
+  int value = 0;
+  CHECK(RUNTIME(cudaDeviceGetAttribute)(&value, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
+  CHECK(value == 132);
+  CHECK(RUNTIME(cudaDeviceGetAttribute)(&value, cudaDevAttrMaxBlockDimZ, 0) == cudaSuccess);
+  CHECK(value == 64);
+  CHECK(RUNTIME(cudaDeviceGetAttribute)(&value, static_cast<cudaDeviceAttr>(0), 0) ==
+        cudaErrorInvalidValue);
+  CHECK(RUNTIME(cudaSetDevice)(2) == cudaErrorInvalidDevice);
+  CHECK(RUNTIME(cudaSetDevice)(1) == cudaSuccess);
+  void* p1 = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&p1, kMiB) == cudaSuccess);
+  CHECK(RUNTIME(cudaSetDevice)(0) == cudaSuccess);
+  cudaPointerAttributes attributes;
+  CHECK(RUNTIME(cudaPointerGetAttributes)(&attributes, static_cast<char*>(p1) + 100) ==
+        cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeDevice);
+  CHECK(attributes.device == 1);
+  CHECK(RUNTIME(cudaPointerGetAttributes)(&attributes, &value) == cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeUnregistered);
+  CHECK(Free() == kTotal - kContext);  // of device 0
+  CHECK(RUNTIME(cudaFree)(p1) == cudaSuccess);
+  RUNTIME(cudaGetLastError)();
+}
+
+TEST_CASE("bytes that the host wrote come back, others are zero and counted") {
+  void* device = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&device, kMiB) == cudaSuccess);
+  const std::int64_t sent[2] = {42, -7};
+  std::int64_t got[2] = {1, 1};
+  const int before = UnknownReads();
+  CHECK(RUNTIME(cudaMemcpy)(device, sent, sizeof sent, cudaMemcpyHostToDevice) == cudaSuccess);
+  CHECK(RUNTIME(cudaMemcpy)(got, device, sizeof got, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(got[0] == 42);
+  CHECK(got[1] == -7);
+  CHECK(UnknownReads() == before);
+  // A row of two elements, 16 bytes apart, into rows 8 bytes apart.
+  auto* matrix = static_cast<char*>(device) + 4096;
+  CHECK(RUNTIME(cudaMemcpy2D)(matrix, 16, sent, 8, 8, 2, cudaMemcpyHostToDevice) == cudaSuccess);
+  CHECK(RUNTIME(cudaMemcpy2DAsync)(got, 8, matrix, 16, 8, 2, cudaMemcpyDeviceToHost, nullptr) ==
+        cudaSuccess);
+  CHECK(got[1] == -7);
+  CHECK(RUNTIME(cudaMemset)(device, 0xff, 8) == cudaSuccess);
+  CHECK(RUNTIME(cudaMemcpy)(got, device, 8, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(got[0] == -1);
+  CHECK(UnknownReads() == before);
+  CHECK(RUNTIME(cudaMemcpy)(got, static_cast<char*>(device) + 8192, 8, cudaMemcpyDeviceToHost) ==
+        cudaSuccess);
+  CHECK(got[0] == 0);
+  CHECK(UnknownReads() == before + 1);
+  // Freed and handed out again: nothing is known any more.
+  CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
+  void* again = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&again, kMiB) == cudaSuccess);
+  CHECK(again == device);
+  CHECK(RUNTIME(cudaMemcpy)(got, again, 8, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(UnknownReads() == before + 2);
+  CHECK(RUNTIME(cudaFree)(again) == cudaSuccess);
+}
+
+TEST_CASE("a reader answers for unknown bytes, once") {
+  using Reader = int(void*, std::uint64_t, std::uint64_t, void*);
+  auto* install = Find<void(Reader*, void*)>("libmemmodel_vgpu.so", "memmodel_vgpu_on_unknown_read");
+  void* device = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&device, kMiB) == cudaSuccess);
+  int calls = 0;
+  install(
+      [](void* context, std::uint64_t, std::uint64_t size, void* to) {
+        ++*static_cast<int*>(context);
+        CHECK(size == 4);
+        const int answer = 17;
+        std::memcpy(to, &answer, sizeof answer);
+        return 1;
+      },
+      &calls);
+  int got = 0;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(RUNTIME(cudaMemcpy)(&got, device, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+    CHECK(got == 17);
+  }
+  CHECK(calls == 1);
+  auto* forget = Find<void(std::uint64_t, std::uint64_t)>("libmemmodel_vgpu.so", "memmodel_vgpu_forget");
+  forget(reinterpret_cast<std::uint64_t>(device), 4);
+  CHECK(RUNTIME(cudaMemcpy)(&got, device, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(calls == 2);
+  install(nullptr, nullptr);
+  CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
+}
+
+TEST_CASE("pinned, registered and managed memory is the host's") {
+  void* pinned = nullptr;
+  CHECK(RUNTIME(cudaHostAlloc)(&pinned, 100, cudaHostAllocDefault) == cudaSuccess);
+  std::memset(pinned, 1, 100);
+  cudaPointerAttributes attributes;
+  CHECK(RUNTIME(cudaPointerGetAttributes)(&attributes, pinned) == cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeHost);
+  CHECK(RUNTIME(cudaFreeHost)(pinned) == cudaSuccess);
+  CHECK(RUNTIME(cudaFreeHost)(pinned) == cudaErrorInvalidValue);
+  void* managed = nullptr;
+  CHECK(RUNTIME(cudaMallocManaged)(&managed, 100, cudaMemAttachGlobal) == cudaSuccess);
+  std::memset(managed, 1, 100);
+  CHECK(RUNTIME(cudaPointerGetAttributes)(&attributes, managed) == cudaSuccess);
+  CHECK(attributes.type == cudaMemoryTypeManaged);
+  CHECK(RUNTIME(cudaFree)(managed) == cudaSuccess);
+  static char own[8192];
+  CHECK(RUNTIME(cudaHostRegister)(own, sizeof own, cudaHostRegisterDefault) == cudaSuccess);
+  CHECK(RUNTIME(cudaHostRegister)(own, sizeof own, cudaHostRegisterDefault) ==
+        cudaErrorHostMemoryAlreadyRegistered);
+  CHECK(RUNTIME(cudaHostUnregister)(own) == cudaSuccess);
+  CHECK(RUNTIME(cudaHostUnregister)(own) == cudaErrorHostMemoryNotRegistered);
+  RUNTIME(cudaGetLastError)();
+}
+
+TEST_CASE("a capture records what the stream is given and nothing happens") {
+  cudaStream_t stream = nullptr;
+  cudaStream_t side = nullptr;
+  CHECK(RUNTIME(cudaStreamCreate)(&stream) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamCreate)(&side) == cudaSuccess);
+  cudaEvent_t event = nullptr;
+  CHECK(RUNTIME(cudaEventCreate)(&event) == cudaSuccess);
+  void* device = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&device, kMiB) == cudaSuccess);
+  int value = 5;
+  CHECK(RUNTIME(cudaStreamBeginCapture)(nullptr, cudaStreamCaptureModeGlobal) ==
+        cudaErrorStreamCaptureUnsupported);
+  CHECK(RUNTIME(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeGlobal) ==
+        cudaErrorIllegalState);
+  CHECK(RUNTIME(cudaMemcpyAsync)(device, &value, 4, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+  CHECK(RUNTIME(cudaEventRecord)(event, stream) == cudaSuccess);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  CHECK(RUNTIME(cudaStreamIsCapturing)(side, &status) == cudaSuccess);
+  CHECK(status == cudaStreamCaptureStatusNone);
+  CHECK(RUNTIME(cudaStreamWaitEvent)(side, event, 0) == cudaSuccess);  // joins the capture
+  CHECK(RUNTIME(cudaStreamIsCapturing)(side, &status) == cudaSuccess);
+  CHECK(status == cudaStreamCaptureStatusActive);
+  CHECK(RUNTIME(cudaMemsetAsync)(device, 0, 4, side) == cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  CHECK(RUNTIME(cudaStreamEndCapture)(side, &graph) == cudaErrorStreamCaptureUnmatched);
+  CHECK(RUNTIME(cudaStreamEndCapture)(stream, &graph) == cudaSuccess);
+  std::size_t nodes = 0;
+  CHECK(RUNTIME(cudaGraphGetNodes)(graph, nullptr, &nodes) == cudaSuccess);
+  CHECK(nodes == 2);
+  cudaGraphExec_t exec = nullptr;
+  CHECK(RUNTIME(cudaGraphInstantiate)(&exec, graph, 0) == cudaSuccess);
+  CHECK(RUNTIME(cudaGraphDestroy)(graph) == cudaSuccess);
+  CHECK(RUNTIME(cudaGraphLaunch)(exec, stream) == cudaSuccess);
+  CHECK(RUNTIME(cudaGraphExecDestroy)(exec) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamIsCapturing)(side, &status) == cudaSuccess);
+  CHECK(status == cudaStreamCaptureStatusNone);
+  CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
+  CHECK(RUNTIME(cudaEventDestroy)(event) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamDestroy)(side) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamDestroy)(stream) == cudaSuccess);
+  RUNTIME(cudaGetLastError)();
+}
+
+TEST_CASE("a pool reserves, keeps what it may and gives the rest back") {
+  cudaMemPool_t pool = nullptr;
+  CHECK(RUNTIME(cudaDeviceGetDefaultMemPool)(&pool, 0) == cudaSuccess);
+  void* a = nullptr;
+  CHECK(RUNTIME(cudaMallocAsync)(&a, 100, nullptr) == cudaSuccess);
+  cuuint64_t used = 0;
+  CHECK(RUNTIME(cudaMemPoolGetAttribute)(pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess);
+  CHECK(used >= 100);
+  CHECK(Free() < kTotal - kContext);
+  CHECK(RUNTIME(cudaFreeAsync)(a, nullptr) == cudaSuccess);
+  CHECK(RUNTIME(cudaStreamSynchronize)(nullptr) == cudaSuccess);  // the threshold is 0 at first
+  CHECK(Free() == kTotal - kContext);
+}
+
+TEST_CASE("driver virtual memory, found as PyTorch finds it") {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  CHECK(RUNTIME(cudaGetDriverEntryPointByVersion)("cuMemCreate", &entry, 12000, cudaEnableDefault,
+                                                  &result) == cudaSuccess);
+  CHECK(result == cudaDriverEntryPointSuccess);
+  CHECK(entry == reinterpret_cast<void*>(DRIVER(cuMemCreate)));
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+  std::size_t granularity = 0;
+  CHECK(DRIVER(cuMemGetAllocationGranularity)(&granularity, &properties,
+                                              CU_MEM_ALLOC_GRANULARITY_RECOMMENDED) == CUDA_SUCCESS);
+  CHECK(granularity == 2 * kMiB);
+  CUdeviceptr space = 0;
+  CHECK(DRIVER(cuMemAddressReserve)(&space, 2000 * kMiB, 0, 0, 0) == CUDA_SUCCESS);
+  CUmemGenericAllocationHandle handle = 0;
+  CHECK(DRIVER(cuMemCreate)(&handle, 902 * kMiB, &properties, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(DRIVER(cuMemCreate)(&handle, 900 * kMiB, &properties, 0) == CUDA_SUCCESS);
+  CHECK(DRIVER(cuMemMap)(space, 900 * kMiB, 0, handle, 0) == CUDA_SUCCESS);
+  CHECK(DRIVER(cuMemRelease)(handle) == CUDA_SUCCESS);
+  CHECK(Free() == 0);
+  CHECK(DRIVER(cuMemUnmap)(space, 900 * kMiB) == CUDA_SUCCESS);
+  CHECK(Free() == kTotal - kContext);
+  CHECK(DRIVER(cuMemAddressFree)(space, 2000 * kMiB) == CUDA_SUCCESS);
+}
+
+TEST_CASE("cuBLAS handles are distinct and keep what is set on them") {
+  cublasHandle_t a = nullptr;
+  cublasHandle_t b = nullptr;
+  CHECK(BLAS(cublasCreate_v2)(&a) == CUBLAS_STATUS_SUCCESS);
+  CHECK(BLAS(cublasCreate_v2)(&b) == CUBLAS_STATUS_SUCCESS);
+  CHECK(a != b);
+  CHECK(BLAS(cublasSetMathMode)(a, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS);
+  cublasMath_t mode = CUBLAS_DEFAULT_MATH;
+  CHECK(BLAS(cublasGetMathMode)(a, &mode) == CUBLAS_STATUS_SUCCESS);
+  CHECK(mode == CUBLAS_TF32_TENSOR_OP_MATH);
+  CHECK(BLAS(cublasGetMathMode)(b, &mode) == CUBLAS_STATUS_SUCCESS);
+  CHECK(mode == CUBLAS_DEFAULT_MATH);
+  CHECK(BLAS(cublasDestroy_v2)(a) == CUBLAS_STATUS_SUCCESS);
+  CHECK(BLAS(cublasDestroy_v2)(b) == CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_CASE("what is refused says so and is reported") {
+  cudaIpcMemHandle_t handle;
+  CHECK(RUNTIME(cudaIpcGetMemHandle)(&handle, nullptr) == cudaErrorNotSupported);
+  auto* report = Find<const char*()>("libmemmodel_vgpu.so", "memmodel_vgpu_report_json");
+  CHECK(std::string(report()).find("{\"function\":\"cudaIpcGetMemHandle\",\"count\":1}") !=
+        std::string::npos);
+}
+
+TEST_CASE("a child of fork has the virtual GPU as it was") {
+  void* device = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&device, 100 * kMiB) == cudaSuccess);
+  const std::size_t before = Free();
+  auto* allocate = RUNTIME(cudaMalloc);
+  auto* information = RUNTIME(cudaMemGetInfo);
+  const pid_t child = fork();
+  if (child == 0) {
+    std::size_t free_bytes = 0;
+    std::size_t total = 0;
+    void* more = nullptr;
+    const bool good = information(&free_bytes, &total) == cudaSuccess && free_bytes == before &&
+                      allocate(&more, kMiB) == cudaSuccess;
+    _exit(good ? 0 : 1);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(Free() == before);
+  CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
+}
