@@ -46,13 +46,19 @@ class Model {
 
   // What the file says about its inputs; empty if it says nothing.
   [[nodiscard]] virtual std::vector<InputSpec> StoredInputs() const { return {}; }
+  // Guesses for inputs about which neither the file nor the user says anything, the
+  // likeliest first; each is a full list of inputs.
+  [[nodiscard]] virtual std::vector<std::vector<InputSpec>> InputCandidates() const { return {}; }
+  // Inputs that forward needs; 0 if that is not known.
+  [[nodiscard]] virtual std::size_t InputCount() const { return 0; }
   // The only batch size that the file's graph accepts, if it is fixed.
   [[nodiscard]] virtual std::optional<std::int64_t> FixedBatch() const { return {}; }
   [[nodiscard]] virtual std::string Kind() const = 0;  // "torchscript", "exported_program"
 };
 
 // Each loads its kind of file onto the CPU; data of large tensors is not read.
-Result<std::unique_ptr<Model>> LoadTorchScript(const std::string& path);
+struct Archive;  // archive.h
+Result<std::unique_ptr<Model>> LoadTorchScript(const std::string& path, const Archive& archive);
 Result<std::unique_ptr<Model>> LoadExportedProgram(const std::string& path);
 
 }  // namespace memmodel::step

@@ -1,0 +1,127 @@
+// torch/optim/sgd.py of PyTorch 2.11.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "src/step/optimizer.h"
+
+namespace memmodel::step {
+namespace {
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(OptimizerOptions& options, std::vector<NamedTensor> parameters)
+      : Optimizer(std::move(parameters), {"momentum_buffer"}),
+        lr_(options.Number("lr", 1e-3)),
+        momentum_(options.Number("momentum", 0)),
+        dampening_(options.Number("dampening", 0)),
+        weight_decay_(options.Number("weight_decay", 0)),
+        nesterov_(options.Flag("nesterov", false)),
+        maximize_(options.Flag("maximize", false)),
+        implementation_(options.ReadImplementation(/*has_fused=*/true)) {}
+
+  [[nodiscard]] bool TakesScaler() const override {
+    return implementation_ == Implementation::kFused;
+  }
+
+ protected:
+  void Update(const Active& active) override {
+    switch (implementation_) {
+      case Implementation::kForeach: return Foreach(active);
+      case Implementation::kSingleTensor: return SingleTensor(active);
+      case Implementation::kFused: return Fused(active);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMomentum = 0;
+
+  void Foreach(const Active& active) {
+    TensorList grads;
+    TensorList buffers;
+    for (const Active& group : Groups(active)) {
+      grads = group.grads;
+      if (maximize_) grads = at::_foreach_neg(grads);
+      if (weight_decay_ != 0) {
+        if (maximize_) {
+          at::_foreach_add_(grads, group.params, weight_decay_);
+        } else {
+          grads = at::_foreach_add(grads, group.params, weight_decay_);
+        }
+      }
+      if (momentum_ != 0) {
+        buffers = Gather(kMomentum, group.index);
+        const bool all = std::all_of(buffers.begin(), buffers.end(),
+                                     [](const at::Tensor& t) { return t.defined(); });
+        if (all) {
+          at::_foreach_mul_(buffers, momentum_);
+          at::_foreach_add_(buffers, grads, 1 - dampening_);
+        } else {
+          for (std::size_t i = 0; i < buffers.size(); ++i) {
+            if (buffers[i].defined()) {
+              buffers[i].mul_(momentum_).add_(grads[i], 1 - dampening_);
+            } else {
+              buffers[i] = State(kMomentum, group.index[i]) = grads[i].detach().clone();
+            }
+          }
+        }
+        if (nesterov_) {
+          at::_foreach_add_(grads, buffers, momentum_);
+        } else {
+          grads = buffers;
+        }
+      }
+      at::_foreach_add_(group.params, grads, -lr_);
+    }
+  }
+
+  void SingleTensor(const Active& active) {
+    at::Tensor grad;
+    for (std::size_t i = 0; i < active.params.size(); ++i) {
+      at::Tensor param = active.params[i];
+      grad = maximize_ ? -active.grads[i] : active.grads[i];
+      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
+      if (momentum_ != 0) {
+        at::Tensor& buffer = State(kMomentum, active.index[i]);
+        if (buffer.defined()) {
+          buffer.mul_(momentum_).add_(grad, 1 - dampening_);
+        } else {
+          buffer = grad.detach().clone();
+        }
+        grad = nesterov_ ? grad.add(buffer, momentum_) : buffer;
+      }
+      param.add_(grad, -lr_);
+    }
+  }
+
+  void Fused(const Active& active) {
+    bool first = momentum_ != 0;
+    for (const std::size_t i : active.index) first = first && !State(kMomentum, i).defined();
+    if (first) {
+      for (std::size_t i = 0; i < active.index.size(); ++i) {
+        State(kMomentum, active.index[i]) = at::empty_like(active.grads[i]);
+      }
+    }
+    for (const Active& group : Groups(active)) {
+      const TensorList buffers = momentum_ == 0 ? TensorList() : Gather(kMomentum, group.index);
+      at::_fused_sgd_(group.params, group.grads, buffers, weight_decay_, momentum_, lr_,
+                      dampening_, nesterov_, maximize_, first, grad_scale(), found_inf());
+    }
+  }
+
+  double lr_;
+  double momentum_;
+  double dampening_;
+  double weight_decay_;
+  bool nesterov_;
+  bool maximize_;
+  Implementation implementation_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeSgd(OptimizerOptions& options, std::vector<NamedTensor> parameters) {
+  return std::make_unique<Sgd>(options, std::move(parameters));
+}
+
+}  // namespace memmodel::step

@@ -1,0 +1,94 @@
+#include "src/tracer/recorder.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <utility>
+
+#include "src/tracer/operator_log.h"
+
+namespace memmodel::tracer {
+namespace {
+
+using Action = c10::CachingDeviceAllocator::TraceEntry::Action;
+
+// False for actions that are not part of a trace.
+bool ToKind(Action action, EventKind* kind) {
+  switch (action) {
+    case Action::ALLOC: *kind = EventKind::kAlloc; return true;
+    case Action::FREE_REQUESTED: *kind = EventKind::kFree; return true;
+    case Action::FREE_COMPLETED: *kind = EventKind::kFreeCompleted; return true;
+    case Action::SEGMENT_ALLOC: *kind = EventKind::kSegmentAlloc; return true;
+    case Action::SEGMENT_FREE: *kind = EventKind::kSegmentFree; return true;
+    case Action::SEGMENT_MAP: *kind = EventKind::kSegmentMap; return true;
+    case Action::SEGMENT_UNMAP: *kind = EventKind::kSegmentUnmap; return true;
+    case Action::OOM: *kind = EventKind::kOutOfMemory; return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+struct Recorder::Shared {
+  std::mutex mutex;
+  bool recording = true;
+  Trace trace;
+  std::unordered_map<void*, std::int32_t> streams;
+
+  void Add(const c10::CachingDeviceAllocator::TraceEntry& entry) {
+    Event event;
+    if (!ToKind(entry.action_, &event.kind)) return;
+    event.address = entry.addr_;
+    event.size = static_cast<Bytes>(entry.size_);
+    event.op = CurrentOperator();
+    event.module = CurrentModule();
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!recording) return;
+    event.stream = streams.try_emplace(entry.stream_, static_cast<std::int32_t>(streams.size()))
+                       .first->second;
+    trace.events.push_back(event);
+  }
+};
+
+Recorder::Recorder(char* shared_name) : shared_(std::make_shared<Shared>()) {
+  WatchOperators(OperatorDetail::kFull, shared_name);
+  c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(
+      [shared = shared_](const c10::CachingDeviceAllocator::TraceEntry& entry) {
+        shared->Add(entry);
+      });
+}
+
+void Recorder::Mark(std::string_view text) {
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  Event event;
+  event.text = shared_->trace.AddText(text);
+  shared_->trace.events.push_back(event);
+}
+
+void Recorder::Tag(TensorRole role, const at::Tensor& tensor, std::string_view name) {
+  if (!tensor.defined() || !tensor.is_cuda() || !tensor.has_storage()) return;
+  TagAddress(role, tensor.storage().data(), static_cast<Bytes>(tensor.storage().nbytes()), name);
+}
+
+void Recorder::TagAddress(TensorRole role, const void* address, Bytes size,
+                          std::string_view name) {
+  if (address == nullptr) return;
+  Event event;
+  event.kind = EventKind::kTag;
+  event.role = role;
+  event.address = reinterpret_cast<std::uint64_t>(address);
+  event.size = size;
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  event.text = shared_->trace.AddText(name);
+  shared_->trace.events.push_back(event);
+}
+
+Trace Recorder::Take(std::string metadata) {
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  shared_->recording = false;
+  shared_->trace.metadata = std::move(metadata);
+  shared_->trace.operators = Operators();
+  shared_->trace.modules = Modules();
+  return std::move(shared_->trace);
+}
+
+}  // namespace memmodel::tracer
