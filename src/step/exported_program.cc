@@ -34,7 +34,7 @@ bool IsHollow(const at::Tensor& tensor) {
 Result<std::unique_ptr<Model>> LoadExportedProgram(const std::string& path) {
   Result<Pt2Archive> archive = ReadPt2Archive(path);
   if (!archive.ok()) return archive.status();
-  return ExportedProgramModel::Make(std::move(archive).value(), Lifetime::kModuleCall, path);
+  return ExportedProgramModel::Make(std::move(archive).value(), Lifetime::kVariable, path);
 }
 
 Result<std::unique_ptr<Model>> ExportedProgramModel::Make(Pt2Archive archive, Lifetime lifetime,

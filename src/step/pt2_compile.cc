@@ -1,21 +1,10 @@
 // From a Program to Instructions.
-//
-// Lifetimes. Python drops a tensor when the last name for it goes: a local
-// variable that is bound again or whose function returns. The graph keeps no
-// variables, but it keeps module calls (nn_module_stack), and one rule of theirs
-// is certain: Module.__call__ holds the arguments of forward until forward
-// returns. So under Lifetime::kModuleCall a value that was made outside of a call
-// and is used inside of it lives to the end of that call; everything else ends
-// with its last use. docs/pt2.md has what this gives on measured runs.
-//
-// Example. "a" is made in the root, the block "b" runs conv(a) -> c, relu(c) -> d:
-//     a = ...; [b: c = conv(a); d = relu(c)]; e = f(d)
-// kLastUse drops a after conv; kModuleCall drops it after relu, where b ends.
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "src/step/pt2_instructions.h"
+#include "src/step/pt2_lifetimes.h"
 #include "src/step/pt2_operands.h"
 
 namespace memmodel::step {
@@ -107,18 +96,11 @@ class Compiler {
       }
       out_.outputs.push_back(MakePlainOperand(output.value, names));
     }
-    CloseCalls(0);
-    AddReleases();
+    AssignReleases(out_, origins_, first_value_, lifetime_);
     return std::move(out_);
   }
 
  private:
-  struct Call {
-    std::string key;
-    std::size_t first = 0;
-    std::size_t last = 0;
-  };
-
   int NewSlot(SlotNames& names, const std::string& name) {
     names.insert_or_assign(name, out_.slots);
     return out_.slots++;
@@ -142,7 +124,6 @@ class Compiler {
 
   void AddNode(const Node& node, SlotNames& names) {
     if (Among(kChecks, node.target)) return;
-    EnterModules(node);
     if (node.target.starts_with(kHigherOrder)) return AddRegion(node, names);
     Instruction instruction;
     instruction.module = Module(node);
@@ -160,7 +141,7 @@ class Compiler {
       AddOperator(node, names, instruction);
     }
     AddResults(node, names, instruction);
-    Append(std::move(instruction));
+    Append(std::move(instruction), node);
   }
 
   void AddOperator(const Node& node, const SlotNames& names, Instruction& instruction) {
@@ -174,7 +155,11 @@ class Compiler {
                              "::" + target.substr(space_end + 1, name_end - space_end - 1);
     std::string overload = target.substr(name_end + 1);
     if (overload == "default") overload.clear();
-    instruction.op = c10::Dispatcher::singleton().findSchema({name, overload});
+    // Module code that calls contiguous() before view() loses it in the graph where the
+    // tensor was contiguous at the export; on another device it may not be.
+    const bool view = name == "aten::view" && overload.empty();
+    instruction.op = view ? c10::Dispatcher::singleton().findSchema({"aten::reshape", ""})
+                          : c10::Dispatcher::singleton().findSchema({name, overload});
     if (!instruction.op) {
       throw Refused(
           "this operator is not registered in this torch; the library that defines it "
@@ -183,8 +168,9 @@ class Compiler {
     const c10::FunctionSchema& schema = instruction.op->schema();
     std::size_t taken = 0;
     for (const c10::Argument& wanted : schema.arguments()) {
-      const auto given = std::find_if(node.inputs.begin(), node.inputs.end(),
-                                      [&](const auto& i) { return i.name == wanted.name(); });
+      const auto given = std::find_if(node.inputs.begin(), node.inputs.end(), [&](const auto& i) {
+        return i.name == wanted.name() || (view && i.name == "size" && wanted.name() == "shape");
+      });
       Operand operand;
       if (given != node.inputs.end()) {
         ++taken;
@@ -275,11 +261,11 @@ class Compiler {
       if (given.kind != Operand::Kind::kSlot) throw Refused("its body is given a plain number");
       inner.insert_or_assign(graph.inputs[i].text, given.slot);
     }
-    Append(std::move(enter));
+    Append(std::move(enter), node);
     AddGraph(graph, inner);
     Instruction leave;
     leave.kind = Instruction::Kind::kLeave;
-    Append(std::move(leave));
+    Append(std::move(leave), node);
     --depth_;
 
     std::vector<const Argument*> outputs;
@@ -296,11 +282,9 @@ class Compiler {
     }
   }
 
-  void Append(Instruction instruction) {
-    std::vector<int> calls;
-    for (const int call : open_) calls.push_back(call);
-    calls_of_.push_back(std::move(calls));
+  void Append(Instruction instruction, const Node& origin) {
     out_.list.push_back(std::move(instruction));
+    origins_.push_back(&origin);
   }
 
   int Module(const Node& node) {
@@ -316,67 +300,6 @@ class Compiler {
     return it->second;
   }
 
-  void CloseCalls(std::size_t keep) {
-    while (open_.size() > keep) {
-      calls_[static_cast<std::size_t>(open_.back())].last =
-          out_.list.empty() ? 0 : out_.list.size() - 1;
-      open_.pop_back();
-    }
-  }
-
-  void EnterModules(const Node& node) {
-    if (node.modules.empty()) return;
-    std::size_t common = 0;
-    while (common < open_.size() && common < node.modules.size() &&
-           calls_[static_cast<std::size_t>(open_[common])].key == node.modules[common].key) {
-      ++common;
-    }
-    CloseCalls(common);
-    for (std::size_t i = common; i < node.modules.size(); ++i) {
-      open_.push_back(static_cast<int>(calls_.size()));
-      calls_.push_back({node.modules[i].key, out_.list.size(), 0});
-    }
-  }
-
-  void ForEachSlot(const Operand& operand, const auto& function) const {
-    if (operand.kind == Operand::Kind::kSlot) function(operand.slot);
-    for (const Operand& item : operand.items) ForEachSlot(item, function);
-  }
-
-  void AddReleases() {
-    const std::size_t slots = static_cast<std::size_t>(out_.slots);
-    std::vector<std::size_t> made(slots, 0);
-    std::vector<std::size_t> last(slots, 0);
-    std::vector<bool> kept(slots, false);
-    for (std::size_t i = 0; i < out_.list.size(); ++i) {
-      for (const int slot : out_.list[i].results) {
-        if (slot != kNoSlot)
-          made[static_cast<std::size_t>(slot)] = last[static_cast<std::size_t>(slot)] = i;
-      }
-      for (const Operand& operand : out_.list[i].operands) {
-        ForEachSlot(operand, [&](int slot) {
-          std::size_t until = i;
-          if (lifetime_ == Lifetime::kModuleCall) {
-            for (const int id : calls_of_[i]) {
-              const Call& call = calls_[static_cast<std::size_t>(id)];
-              if (call.first <= made[static_cast<std::size_t>(slot)]) continue;
-              until = call.last;
-              break;
-            }
-          }
-          auto& end = last[static_cast<std::size_t>(slot)];
-          end = std::max(end, until);
-        });
-      }
-    }
-    for (const Operand& output : out_.outputs) {
-      ForEachSlot(output, [&](int slot) { kept[static_cast<std::size_t>(slot)] = true; });
-    }
-    for (std::size_t slot = static_cast<std::size_t>(first_value_); slot < slots; ++slot) {
-      if (!kept[slot]) out_.list[last[slot]].releases.push_back(static_cast<int>(slot));
-    }
-  }
-
   const Program& program_;
   const Lifetime lifetime_;
   Instructions out_;
@@ -385,9 +308,7 @@ class Compiler {
   bool named_ = false;  // the error says already which node it is about
   std::set<int> batch_counters_;
   std::map<std::pair<std::string, std::string>, int> module_index_;
-  std::vector<Call> calls_;
-  std::vector<int> open_;                   // calls under way, outermost first
-  std::vector<std::vector<int>> calls_of_;  // of each instruction
+  std::vector<const Node*> origins_;  // of each instruction
 };
 
 }  // namespace

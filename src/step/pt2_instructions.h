@@ -76,10 +76,11 @@ struct Instructions {
   std::vector<Operand> outputs;  // of each graph output: slots and constants
 };
 
-// When a value is dropped.
+// When a value is dropped (pt2_lifetimes.cc).
 enum class Lifetime {
   kLastUse,     // after the last instruction that uses it
   kModuleCall,  // not before the module calls end that it was handed to
+  kVariable,    // nor before the Python variable goes that the source lines bind it to
 };
 
 // Fails for operators that are not registered and for higher-order operators that

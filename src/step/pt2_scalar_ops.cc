@@ -50,15 +50,18 @@ std::int64_t Checked(bool overflow, std::int64_t value) {
 }
 std::int64_t AddInts(std::int64_t a, std::int64_t b) {
   std::int64_t r = 0;
-  return Checked(__builtin_add_overflow(a, b, &r), r);
+  const bool overflow = __builtin_add_overflow(a, b, &r);
+  return Checked(overflow, r);
 }
 std::int64_t SubtractInts(std::int64_t a, std::int64_t b) {
   std::int64_t r = 0;
-  return Checked(__builtin_sub_overflow(a, b, &r), r);
+  const bool overflow = __builtin_sub_overflow(a, b, &r);
+  return Checked(overflow, r);
 }
 std::int64_t MultiplyInts(std::int64_t a, std::int64_t b) {
   std::int64_t r = 0;
-  return Checked(__builtin_mul_overflow(a, b, &r), r);
+  const bool overflow = __builtin_mul_overflow(a, b, &r);
+  return Checked(overflow, r);
 }
 
 // Arithmetic stays whole if both operands are.

@@ -52,10 +52,13 @@ Node NodeFrom(const Json& value, int depth) {
   for (const Json& output : Elements(At(value, "outputs"), "outputs")) {
     node.outputs.push_back(ArgumentFrom(output, depth));
   }
-  if (const Json* metadata = Find(value, "metadata")) {
-    if (metadata->is_object() && Find(*metadata, "nn_module_stack") != nullptr) {
+  const Json* metadata = Find(value, "metadata");
+  if (metadata != nullptr && metadata->is_object()) {
+    if (Find(*metadata, "nn_module_stack") != nullptr) {
       node.modules = ModulesFrom(Text(*metadata, "nn_module_stack"));
     }
+    if (Find(*metadata, "stack_trace") != nullptr)
+      node.stack_trace = Text(*metadata, "stack_trace");
   }
   return node;
 }

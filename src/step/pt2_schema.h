@@ -88,6 +88,7 @@ struct Node {
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;
   std::vector<ModuleCall> modules;  // outermost first; empty if not known
+  std::string stack_trace;          // Python's text, outermost function first
 };
 
 struct Graph {
