@@ -37,6 +37,7 @@ inline Result<ReplayOptions> OptionsOf(const nlohmann::json& run) {
   if (!settings.ok()) return settings.status();
   options.allocator.settings = *settings;
   options.allocator.total_bytes = run.at("total").get<Bytes>();
+  options.capacity = run.value("capacity", AllocatorSettings::kNoLimit);
   if (!run.at("cap").is_null()) {
     // torch.cuda.set_per_process_memory_fraction(cap / total)
     const auto total = static_cast<double>(options.allocator.total_bytes);

@@ -33,7 +33,7 @@ class SegmentSource {
 
   // Addresses without memory; Map puts memory behind whole pages of them and
   // returns false, with nothing mapped, if the device has not enough left.
-  virtual std::uint64_t Reserve(Bytes size, int stream) = 0;
+  virtual std::uint64_t Reserve(Bytes size, Bytes page, int stream) = 0;
   virtual bool Map(std::uint64_t address, Bytes size) = 0;
   virtual void Unmap(std::uint64_t address, Bytes size) = 0;
   virtual void Release(std::uint64_t address, Bytes size) = 0;
@@ -53,7 +53,7 @@ class DeviceMemory : public SegmentSource {
 
   std::optional<std::uint64_t> Malloc(Bytes size, int stream) override;
   void Free(std::uint64_t address, Bytes size) override;
-  std::uint64_t Reserve(Bytes size, int stream) override;
+  std::uint64_t Reserve(Bytes size, Bytes page, int stream) override;
   bool Map(std::uint64_t address, Bytes size) override;
   void Unmap(std::uint64_t address, Bytes size) override;
   void Release(std::uint64_t address, Bytes size) override;

@@ -63,7 +63,7 @@ void DeviceMemory::Free(std::uint64_t address, Bytes size) {
   Return(address, Pages(size));
 }
 
-std::uint64_t DeviceMemory::Reserve(Bytes size, int) { return Take(Pages(size)); }
+std::uint64_t DeviceMemory::Reserve(Bytes size, Bytes, int) { return Take(Pages(size)); }
 void DeviceMemory::Release(std::uint64_t address, Bytes size) { Return(address, Pages(size)); }
 
 bool DeviceMemory::Map(std::uint64_t, Bytes size) {

@@ -49,7 +49,7 @@ BlockIndex AllocatorCore::FindExpandableBlock(const Request& request) {
   ExpandableSegment segment;
   segment.page = pool.is_small ? kSmallBuffer : settings_.large_segment_size;
   segment.size = RoundUp(total_bytes_ + total_bytes_ / 8, segment.page);
-  segment.address = source_->Reserve(segment.size, request.stream);
+  segment.address = source_->Reserve(segment.size, segment.page, request.stream);
   segment.alive = true;
   expandable_segments_.push_back(segment);
   const BlockIndex index = NewBlock();

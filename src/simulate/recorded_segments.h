@@ -12,19 +12,18 @@ namespace memmodel {
 
 // Gives out the addresses of the trace's segment events, in order, as long as
 // the allocator does what was recorded; from the first difference on, the
-// addresses of `fallback`. A recorded device never fails: that is the limit's
-// business.
+// addresses of `fallback`. It fails when more than `capacity` would be taken.
 class RecordedSegments : public SegmentSource {
  public:
-  RecordedSegments(const Trace& trace, SegmentSource* fallback);
+  RecordedSegments(const Trace& trace, SegmentSource* fallback, Bytes capacity);
 
   std::optional<std::uint64_t> Malloc(Bytes size, int stream) override;
   void Free(std::uint64_t address, Bytes size) override;
-  std::uint64_t Reserve(Bytes size, int stream) override;
+  std::uint64_t Reserve(Bytes size, Bytes page, int stream) override;
   bool Map(std::uint64_t address, Bytes size) override;
   void Unmap(std::uint64_t address, Bytes size) override;
   void Release(std::uint64_t address, Bytes size) override;
-  [[nodiscard]] Bytes free_bytes() const override { return fallback_->free_bytes(); }
+  [[nodiscard]] Bytes free_bytes() const override { return capacity_ - used_; }
 
   // One line, or empty: what the allocator first did otherwise. Call once at the
   // end with `at_end`, when recorded events that did not happen count too.
@@ -37,7 +36,10 @@ class RecordedSegments : public SegmentSource {
   std::vector<Event> events_;
   std::size_t next_ = 0;
   std::string difference_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> reserved_;  // begin, end
   SegmentSource* fallback_;
+  Bytes capacity_;
+  Bytes used_ = 0;
 };
 
 }  // namespace memmodel

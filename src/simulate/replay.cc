@@ -24,7 +24,9 @@ class TracingSegments : public SegmentSource {
     Write(EventKind::kSegmentFree, address, size);
     source_->Free(address, size);
   }
-  std::uint64_t Reserve(Bytes size, int stream) override { return source_->Reserve(size, stream); }
+  std::uint64_t Reserve(Bytes size, Bytes page, int stream) override {
+    return source_->Reserve(size, page, stream);
+  }
   bool Map(std::uint64_t address, Bytes size) override {
     const bool mapped = source_->Map(address, size);
     if (mapped) Write(EventKind::kSegmentMap, address, size);
@@ -93,8 +95,8 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
   const RequestStream& stream = *compiled;
 
   const bool recorded = options.segment_addresses == SegmentAddresses::kRecorded;
-  DeviceMemory own(options.capacity);
-  RecordedSegments from_trace(trace, &own);
+  DeviceMemory own(recorded ? AllocatorSettings::kNoLimit : options.capacity);
+  RecordedSegments from_trace(trace, &own, options.capacity);
   std::vector<Event> events;
   TracingSegments source(recorded ? static_cast<SegmentSource*>(&from_trace) : &own, &events);
   AllocatorCore core(options.allocator, &source);

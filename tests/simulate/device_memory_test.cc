@@ -35,7 +35,7 @@ TEST_CASE("returned ranges join") {
 
 TEST_CASE("mapping takes memory, reserving does not") {
   DeviceMemory device(4 * kMiB);
-  const std::uint64_t range = device.Reserve(kGiB, 0);
+  const std::uint64_t range = device.Reserve(kGiB, 2 * kMiB, 0);
   CHECK(device.free_bytes() == 4 * kMiB);
   CHECK(device.Map(range, 4 * kMiB));
   CHECK_FALSE(device.Map(range + 4 * kMiB, 2 * kMiB));

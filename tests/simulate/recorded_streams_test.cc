@@ -11,7 +11,7 @@ const std::string kFolder = std::string(MEMMODEL_TEST_DATA) + "/recorded";
 
 TEST_CASE("every recorded stream is reproduced") {
   const std::vector<std::string> runs = bench::RecordedRuns(kFolder);
-  CHECK(runs.size() == 20);
+  CHECK(runs.size() == 32);
   long long requests = 0;
   for (const std::string& run : runs) {
     const std::vector<std::string> differences = bench::Compare(run, &requests);
