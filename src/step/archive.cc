@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memmodel/bytes.h"
+#include "src/step/pt2_zip.h"
 #include "src/step/torch_compat.h"
 
 namespace memmodel::step {
@@ -71,6 +72,13 @@ Result<Archive> OpenArchive(const std::string& path) {
   try {
     reader = std::make_unique<PyTorchStreamReader>(archive.file);
   } catch (const std::exception& e) {
+    // Until torch 2.7 torch.export.save wrote its records without a folder, which
+    // PyTorchStreamReader does not take.
+    const Result<ZipFile> zip = ZipFile::Open(path);
+    if (zip.ok() && zip->Has("serialized_exported_program.json")) {
+      archive.kind = ArchiveKind::kExportedProgram;
+      return archive;
+    }
     std::array<unsigned char, 4> start{};
     archive.file->read(0, start.data(), start.size());
     const std::string text = FirstLine(e);

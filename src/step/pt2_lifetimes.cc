@@ -5,8 +5,9 @@
 //
 // 1. Module.__call__ holds the arguments of forward until forward returns: a value
 //    made outside of a module call and used inside lives to the end of that call.
-// 2. A statement "name = ..." binds what its last node made. It lives until the same
-//    function binds the name again or returns.
+// 2. A statement "name = ..." binds what it made for use after it (if nothing is used
+//    after it, what its last node made). It lives until the same function binds the
+//    name again or returns.
 // 3. Everything else is a temporary and ends with its last use.
 //
 // Example. Two nodes of LlamaRMSNorm.forward:
@@ -15,8 +16,9 @@
 // "pow" ends with its last use, in mean; "mean" is bound to `variance` and so lives
 // to the end of forward, although nothing uses it after add.
 //
-// A node that is the last one of a called function is what the caller's statement
-// binds: with frames [x = self.norm(x)], [return F.layer_norm(...)] it is x.
+// Statements nest: while a module runs, its caller's statement is under way, and what
+// the module returns is what the caller's statement binds. torch.export writes down
+// the forward functions alone, so that variables of other functions are not known.
 // Archives without stack traces fall back to 1 and 3. docs/pt2.md has what each rule
 // gives on measured runs.
 #include "src/step/pt2_lifetimes.h"
@@ -127,6 +129,7 @@ class Assigner {
         first_value_(static_cast<std::size_t>(first_value)),
         lifetime_(lifetime),
         made_(static_cast<std::size_t>(instructions.slots), 0),
+        last_use_(static_cast<std::size_t>(instructions.slots), 0),
         end_(static_cast<std::size_t>(instructions.slots)) {}
 
   void Run() {
@@ -161,6 +164,7 @@ class Assigner {
   };
   struct OpenFrame {
     Frame frame;
+    std::size_t statement = 0;  // the first instruction of the statement under way
     std::map<std::string, Variable, std::less<>> variables;
     std::size_t bindings = 0;
   };
@@ -204,6 +208,7 @@ class Assigner {
     for (const Operand& operand : instructions_.list[i].operands) {
       ForEachSlot(operand, [&](int slot) {
         Extend(slot, {i, 0, 0, 0});
+        last_use_[static_cast<std::size_t>(slot)] = i;
         if (lifetime_ == Lifetime::kLastUse) return;
         for (const std::size_t id : calls_of_[i]) {
           if (calls_[id].first <= made_[static_cast<std::size_t>(slot)]) continue;
@@ -255,24 +260,39 @@ class Assigner {
     }
   }
 
-  // What instruction `i` made is what the statements of the frames from `outermost` on
-  // give: it is the last one in each of them.
+  // What the statement of frame `open`, which ends with instruction `i`, binds.
+  std::vector<int> Bound(const OpenFrame& open, std::size_t i) const {
+    std::vector<int> bound;
+    for (std::size_t at = open.statement; at <= i; ++at) {
+      for (const int slot : instructions_.list[at].results) {
+        if (slot != kNoSlot && last_use_[static_cast<std::size_t>(slot)] > i) bound.push_back(slot);
+      }
+    }
+    if (bound.empty()) {
+      for (const int slot : instructions_.list[i].results) {
+        if (slot != kNoSlot) bound.push_back(slot);
+      }
+    }
+    return bound;
+  }
+
+  // Instruction `i` ends the statements of all open frames from `outermost` on.
   void Bind(std::size_t i, std::size_t outermost) {
-    const std::vector<int>& results = instructions_.list[i].results;
     for (std::size_t k = open_frames_.size(); k-- > outermost;) {
       OpenFrame& open = open_frames_[k];
       const std::vector<std::string_view> targets = Targets(open.frame.text);
+      if (targets.empty()) continue;
+      const std::vector<int> bound = Bound(open, i);
       for (std::size_t t = 0; t < targets.size(); ++t) {
         const auto [it, added] = open.variables.try_emplace(std::string(targets[t]));
         Variable& variable = it->second;
         if (added) variable.order = open.bindings++;
         for (const int slot : variable.slots) Extend(slot, {i, 0, 0, 0});
         variable.slots.clear();
-        if (results.size() == targets.size()) {
-          if (results[t] != kNoSlot) variable.slots.push_back(results[t]);
+        if (bound.size() == targets.size()) {
+          variable.slots.push_back(bound[t]);
         } else if (t == 0) {
-          std::copy_if(results.begin(), results.end(), std::back_inserter(variable.slots),
-                       [](int slot) { return slot != kNoSlot; });
+          variable.slots = bound;
         }
       }
     }
@@ -292,7 +312,7 @@ class Assigner {
       const std::size_t i = traced[t];
       for (std::size_t k = 0; k < open_frames_.size(); ++k) open_frames_[k].frame = next[k];
       for (std::size_t k = open_frames_.size(); k < next.size(); ++k) {
-        open_frames_.push_back({next[k], {}, 0});
+        open_frames_.push_back({next[k], i, {}, 0});
       }
       frame_calls_ = calls_of_[i];
       std::size_t keep = 0;
@@ -305,6 +325,7 @@ class Assigner {
                                  open_frames_[keep - 1].frame.line != next[keep - 1].line;
       Bind(i, keep > 0 && new_statement ? keep - 1 : keep);
       CloseFrames(keep, i);
+      if (keep > 0 && new_statement) open_frames_.back().statement = i + 1;
     }
     CloseFrames(0, traced.empty() ? 0 : traced.back());
   }
@@ -335,6 +356,7 @@ class Assigner {
   const std::size_t first_value_;
   const Lifetime lifetime_;
   std::vector<std::size_t> made_;
+  std::vector<std::size_t> last_use_;
   std::vector<End> end_;
   std::vector<Call> calls_;
   std::vector<std::size_t> open_calls_;             // outermost first
