@@ -88,9 +88,19 @@ def make_timm(name):
     return model, [("x", size, torch.float32)]
 
 
+def keep_masks_implicit():
+    """While it is traced, transformers builds attention masks that a training run leaves
+    out (is_causal stands in for them); this makes the export do as the run does."""
+    import transformers.masking_utils as masks
+
+    if hasattr(masks, "is_tracing"):
+        masks.is_tracing = lambda *args, **kwargs: False
+
+
 def make_transformers(name):
     import transformers
 
+    keep_masks_implicit()
     if os.path.exists(name) or "/" in name:
         config = transformers.AutoConfig.from_pretrained(name)
     else:
