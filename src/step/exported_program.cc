@@ -95,7 +95,8 @@ Status ExportedProgramModel::TakeInputs(Pt2Archive& archive, const std::string& 
     state.kind = input.kind;
     state.slots = {slot};
     state.has_values = stored.has_values;
-    state.tensor = stored.tensor;
+    // A tensor of its own and no view: autocast keeps casts of parameters, not of views.
+    state.tensor = stored.tensor.variable_data();
     if (input.kind == InputKind::kParameter) {
       const auto [it, added] =
           parameters.try_emplace(stored.tensor.unsafeGetTensorImpl(), states_.size());
