@@ -154,12 +154,26 @@ class Steps:
             return
         if self._run.tagging():
             self._tag_state(optimizer)
+        self._let_collectives_end()
         self._enter(NONE)
         self._run.mark("# step done")
         if id(optimizer) not in self._counts:
             self._optimizers.append(optimizer)
         self._counts[id(optimizer)] = self._counts.get(id(optimizer), 0) + 1
         self._run.step_done()
+
+    def _let_collectives_end(self):
+        """NCCL's watchdog drops the tensors of finished collectives every 100 ms. A step on a
+        real GPU takes longer than that; here it does not, and the next step would find them."""
+        distributed = self._torch.distributed
+        if not distributed.is_available() or not distributed.is_initialized():
+            return
+        for group in list(distributed.distributed_c10d._world.pg_map):
+            if hasattr(group, "_wait_for_pending_works"):
+                try:
+                    group._wait_for_pending_works()
+                except Exception:  # a backend without it
+                    pass
 
     # What the blocks hold.
 
