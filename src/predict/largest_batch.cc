@@ -1,7 +1,11 @@
 // Memory is nearly affine in the batch, so a straight line through two measured
-// batches lands within a few of the answer, and its neighbour decides it. Guesses
-// alone could creep (a line that is a little off each time), so each one that did
-// not halve what is left is followed by a cut of the interval itself.
+// batches lands within a few of the answer, and its neighbour decides it. Where it
+// misses, the other side is sought from there in steps that double, each answer
+// mending the line; once the answer is enclosed, the line is followed inside, and
+// whenever that did not halve what was left, the interval is cut itself.
+//
+// A guess of the caller's is better than a line that does not decide, and then
+// only small steps are made from it.
 //
 // Example: 2.0 GB at batch 8 and 6.8 GB at 32, budget 19.2 GB: the line says 94.
 // 94 and 95 are tried side by side; if 94 holds and 95 does not, that is all.
@@ -24,13 +28,21 @@ class Search {
         high_(options.known_false) {}
 
   Result<std::int64_t> Run() {
+    std::int64_t step = 1;
     bool cut = false;
     while (!(high_ && *high_ == low_ + 1) && low_ < options_.largest) {
       const std::int64_t width = Width();
-      const std::optional<std::int64_t> guess = cut ? std::nullopt : Guess();
+      std::optional<std::int64_t> guess = cut ? std::nullopt : Guess();
+      if (guess && high_tried_ != low_tried_ && !options_.measure_decides) {
+        guess = high_tried_ ? *high_ - step : low_ + step;
+        step *= 2;
+      } else if (guess && high_tried_ != low_tried_) {
+        *guess = high_tried_ ? std::min(*guess, *high_ - step) : std::max(*guess, low_ + step);
+        step *= 2;
+      }
       Result<std::vector<Trial>> trials = Try(guess ? Around(*guess) : Cut());
       if (!trials.ok()) return trials.status();
-      cut = guess.has_value() && Width() > width / 2;
+      cut = guess.has_value() && high_tried_ && low_tried_ && Width() > width / 2;
     }
     return low_;
   }
@@ -41,6 +53,7 @@ class Search {
 
   // Where the line through the two measured batches nearest to the budget meets it.
   [[nodiscard]] std::optional<std::int64_t> Guess() const {
+    if (options_.first_guess && !high_tried_ && !low_tried_) return options_.first_guess;
     if (measures_.size() < 2) return std::nullopt;
     auto right = std::find_if(measures_.begin(), measures_.end(),
                               [this](const auto& m) { return m.second > options_.budget; });
@@ -84,8 +97,14 @@ class Search {
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const Trial& trial = (*trials)[i];
       if (trial.measure) measures_[batches[i]] = *trial.measure;
-      if (trial.holds && batches[i] < Top()) low_ = std::max(low_, batches[i]);
-      if (!trial.holds && batches[i] > low_) high_ = std::min(Top(), batches[i]);
+      if (trial.holds && batches[i] < Top()) {
+        low_ = std::max(low_, batches[i]);
+        low_tried_ = true;
+      }
+      if (!trial.holds && batches[i] > low_) {
+        high_ = std::min(Top(), batches[i]);
+        high_tried_ = true;
+      }
     }
     return trials;
   }
@@ -95,6 +114,8 @@ class Search {
   std::map<std::int64_t, double> measures_;
   std::int64_t low_;
   std::optional<std::int64_t> high_;
+  bool low_tried_ = false;  // by this search, near the answer
+  bool high_tried_ = false;
 };
 
 }  // namespace

@@ -23,8 +23,11 @@ struct SearchOptions {
   std::optional<std::int64_t> known_false;   // it does not hold here
   std::map<std::int64_t, double> measures;   // of batches tried before
   double budget = 0;                         // it holds about as long as measure <= budget
+  bool measure_decides = true;               // "about" is "exactly": the line can be trusted
   std::int64_t largest = std::int64_t{1} << 24;  // not looked beyond
   int side_by_side = 2;                      // trials at once
+  // Where to look first, if the caller knows better than a line through few `measures`.
+  std::optional<std::int64_t> first_guess;
 };
 
 // Tries all of these batches; answers in their order.

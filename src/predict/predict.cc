@@ -19,6 +19,7 @@
 #include "src/child/temporary_folder.h"
 #include "src/predict/certain.h"
 #include "src/predict/context.h"
+#include "src/predict/guess.h"
 #include "src/predict/largest_batch.h"
 #include "src/predict/prober.h"
 #include "src/predict/words.h"
@@ -105,15 +106,21 @@ class Predictor {
       if (FindUnknown(prober_.At(CardSize::kUnlimited, batch).answer, batch)) return {};
     }
     LearnContext(first->back());
+    const std::optional<LargestGuess> guess = Guess(*first);
     Result<std::int64_t> fits = Search(
-        0, std::min(static_cast<double>(TargetBytes() - context_.value), Limit()),
+        0, guess ? std::optional(guess->fits) : std::nullopt,
+        std::min(static_cast<double>(TargetBytes() - context_.value), Limit()),
+        /*measure_decides=*/true,
         [this](const ProbeAnswer& answer) { return Fits(answer); },
         [](const ProbeAnswer& answer) { return answer.peak_reserved; });
     if (!fits.ok()) return fits.status();
     Result<std::int64_t> runs = Search(
-        *fits, std::min(static_cast<double>(Total() - context_.value -
+        *fits, guess ? std::optional(std::max(guess->runs, *fits)) : std::nullopt,
+        std::min(static_cast<double>(Total() - context_.value -
                                      options_.device.context.system.value_or(0)),
                  Limit()),
+        // What fits by its sum does not quite fit in pieces.
+        /*measure_decides=*/!guess,
         [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
         [](const ProbeAnswer& answer) { return answer.peak_allocated; });
     if (!runs.ok()) return runs.status();
@@ -150,12 +157,32 @@ class Predictor {
                                " asks for more memory than any GPU has; check --input");
   }
 
+  // Where the simulator expects the answers, from the traces of `batches`.
+  [[nodiscard]] std::optional<LargestGuess> Guess(const std::vector<std::int64_t>& batches) const {
+    std::vector<Trace> traces;
+    for (const std::int64_t batch : batches) {
+      Result<Trace> trace = ReadTrace(prober_.At(CardSize::kUnlimited, batch).trace);
+      if (!trace.ok()) return std::nullopt;
+      traces.push_back(*std::move(trace));
+    }
+    if (options_.progress) options_.progress("simulating");
+    GuessLimits limits;
+    limits.alloc_conf = options_.job.alloc_conf;
+    limits.target_reserved = TargetBytes() - context_.value;
+    limits.capacity = Total() - context_.value - options_.device.context.system.value_or(0);
+    limits.allocator_limit = options_.allocator_limit;
+    return GuessLargest(traces, limits);
+  }
+
   template <typename Holds, typename Measure>
-  Result<std::int64_t> Search(std::int64_t known_true, double budget, const Holds& holds,
+  Result<std::int64_t> Search(std::int64_t known_true, std::optional<std::int64_t> first_guess,
+                              double budget, bool measure_decides, const Holds& holds,
                               const Measure& measure) {
     SearchOptions search;
     search.known_true = known_true;
+    search.first_guess = first_guess;
     search.budget = budget;
+    search.measure_decides = measure_decides;
     search.side_by_side = options_.parallel_probes;
     for (const auto& [key, run] : prober_.runs()) {
       const ProbeAnswer& answer = run.answer;
