@@ -120,6 +120,15 @@ std::string WhereItGoes(const Prediction& prediction) {
   return text;
 }
 
+// The end of a path says most, and the type only if there is room for it.
+std::string LayerName(const LayerMemory& layer, std::size_t columns) {
+  std::string name = layer.path;
+  if (name.size() > columns) return "..." + name.substr(name.size() - (columns - 3));
+  const std::string type = " (" + layer.type + ")";
+  if (!layer.type.empty() && name.size() + type.size() <= columns) name += type;
+  return name;
+}
+
 std::string Heaviest(const Prediction& prediction) {
   std::vector<const LayerMemory*> layers;
   for (const LayerMemory& layer : prediction.use->layers) {
@@ -137,9 +146,7 @@ std::string Heaviest(const Prediction& prediction) {
   text += PadRight("Heaviest layers", 35) + PadLeft("weights", 11) + PadLeft("activations", 13) +
           PadLeft("a sample", 10) + PadLeft("workspace", 11) + "\n";
   for (const LayerMemory* layer : layers) {
-    const std::string name =
-        layer->path + (layer->type.empty() ? "" : " (" + layer->type + ")");
-    text += "  " + PadRight(name, 33) + PadLeft(FormatBytes(layer->weight_bytes), 11) +
+    text += "  " + PadRight(LayerName(*layer, 33), 33) + PadLeft(FormatBytes(layer->weight_bytes), 11) +
             PadLeft(FormatBytes(layer->activation_bytes), 13) +
             PadLeft(layer->activation_bytes_per_sample
                         ? FormatBytes(std::llround(*layer->activation_bytes_per_sample))
