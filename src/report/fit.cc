@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <set>
 
+#include "src/report/text.h"
+
 namespace memmodel {
 namespace {
 
@@ -19,23 +21,6 @@ using Json = nlohmann::ordered_json;
   std::vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
   out->append(line);
-}
-
-// Breaks a sentence at spaces so that no line is longer than 79.
-void AppendWrapped(const std::string& text, std::string* out) {
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t end = std::min(text.find(' ', i), text.size());
-    if (column > 0 && column + 1 + (end - i) > 79) {
-      out->push_back('\n');
-      column = 0;
-    }
-    if (column > 0) out->push_back(' '), ++column;
-    out->append(text, i, end - i);
-    column += end - i;
-    i = end + 1;
-  }
-  out->push_back('\n');
 }
 
 // Powers of two up to the first beyond `last`, and `more`.
@@ -78,10 +63,10 @@ std::string FormatPointsFit(const PointsFit& fit, const std::optional<GpuBudget>
     text.append(std::to_string(answer.batch)).append(" by the curve, ");
     text.append(std::to_string(answer.safe_batch)).append(" by its upper bound (");
     text.append(BudgetText(*budget, answer.budget_bytes)).append(").");
-    AppendWrapped(text, &out);
+    out += Wrap("", text);
     out.push_back('\n');
   }
-  for (const std::string& sentence : fit.Explain()) AppendWrapped(sentence, &out);
+  for (const std::string& sentence : fit.Explain()) out += Wrap("", sentence);
   Append(&out, "\n%9s %12s %12s %12s %12s %9s\n", "batch", "curve", "low", "high", "measured",
          "residual");
   for (const std::int64_t batch : PointsBatches(fit, std::min<std::int64_t>(largest, 1 << 20))) {
@@ -145,7 +130,7 @@ void AppendLimit(const GpuBudget& budget, const BatchLimit& limit, std::string* 
   std::string text = limit.batch == 0 ? "Not even one sample fits ("
                                       : "Largest batch: " + std::to_string(limit.batch) + " (";
   text.append(BudgetText(budget, limit.budget_bytes)).append(").");
-  AppendWrapped(text, out);
+  *out += Wrap("", text);
   out->push_back('\n');
 }
 
