@@ -54,7 +54,10 @@ State::State()
       cublas_lt_path_(Environment("MEMMODEL_VGPU_CUBLASLT")),
       cache_folder_(Environment("MEMMODEL_VGPU_CACHE")),
       log_path_(Environment("MEMMODEL_VGPU_LOG")) {
-  Result<DeviceSpec> spec = ReadDeviceFile(Environment("MEMMODEL_VGPU_DEVICE"));
+  const std::string path = Environment("MEMMODEL_VGPU_DEVICE");
+  Result<DeviceSpec> spec =
+      path.empty() ? Status::BadInput("MEMMODEL_VGPU_DEVICE names no device file")
+                   : ReadDeviceFile(path);
   if (!spec.ok()) {
     std::fprintf(stderr, "memmodel: no virtual GPU: %s\n", spec.status().message().c_str());
     return;
