@@ -16,11 +16,11 @@ std::string Capability(const Device& device) {
 std::string_view Version() { return MEMMODEL_VERSION; }
 
 std::string FormatDevices(const DeviceCatalogue& catalogue) {
-  std::string text = PadRight("name", 16) + PadRight("GPU", 31) + PadLeft("memory", 11) +
+  std::string text = PadRight("name", 16) + PadRight("GPU", 29) + PadLeft("memory", 11) +
                      PadLeft("SMs", 5) + PadLeft("sm", 5) + "  figures\n";
   bool has_unsupported = false;
   for (const Device& device : catalogue.devices()) {
-    text += PadRight(device.name, 16) + PadRight(device.device_name, 31) +
+    text += PadRight(device.name, 16) + PadRight(device.device_name, 29) +
             PadLeft(FormatBytes(device.total_bytes), 11) +
             PadLeft(std::to_string(device.multiprocessors), 5) + PadLeft(Capability(device), 5) +
             "  " + device.provenance + (device.unsupported.empty() ? "" : " *") + "\n";
