@@ -44,9 +44,11 @@ class Predictor {
   Predictor(const PredictOptions& options, Child* child, LoadedModel loaded,
             const std::string& trace_folder)
       : options_(options),
+        child_(child),
+        trace_folder_(trace_folder + "/"),
         loaded_(std::move(loaded)),
         context_(EstimateContext(options.device, {})),
-        prober_(options, trace_folder, child) {
+        prober_(options, trace_folder_, child) {
     prediction_.model_kind = loaded_.kind;
     prediction_.inputs = loaded_.inputs;
     prediction_.loss = loaded_.loss;
@@ -252,7 +254,29 @@ class Predictor {
     for (const auto& [key, other] : prober_.runs()) {
       if (other.answer.outcome == Outcome::kOk && other.answer.retries == 0) AddCurvePoint(other);
     }
+    if (!answer.unknown.empty()) {
+      if (Status s = BoundUnknown(batch); !s.ok()) return s;
+    }
     return DescribeTrace(batch, *run);
+  }
+
+  // Where counts are unknown, the figure lies between the runs with none of them
+  // and with all.
+  Status BoundUnknown(std::int64_t batch) {
+    for (const double share : {0.0, 1.0}) {
+      PredictOptions options = options_;
+      options.unknown_count = share;
+      Prober prober(options, trace_folder_ + (share == 0 ? "none-" : "all-"), child_);
+      if (Status s = prober.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
+      const ProbeAnswer& end = prober.At(CardSize::kUnlimited, batch).answer;
+      if (end.outcome != Outcome::kOk) continue;
+      Interval& interval = *prediction_.interval;
+      interval.low = std::min(interval.low, *end.peak_reserved + context_.low);
+      interval.high = std::max(interval.high, *end.peak_reserved + context_.high);
+    }
+    prediction_.interval->basis = "unknown counts from none to all of the largest possible; " +
+                                  prediction_.interval->basis;
+    return {};
   }
 
   void AddCurvePoint(const ProbeRun& run) {
@@ -342,6 +366,8 @@ class Predictor {
   }
 
   const PredictOptions& options_;
+  Child* child_;
+  std::string trace_folder_;
   LoadedModel loaded_;
   ContextEstimate context_;
   bool context_known_ = false;
@@ -351,60 +377,6 @@ class Predictor {
 };
 
 }  // namespace
-
-std::string_view Name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kFits: return "fits";
-    case Verdict::kDoesNotFit: return "does_not_fit";
-    case Verdict::kUnknown: break;
-  }
-  return "unknown";
-}
-
-int ExitCode(const Prediction& prediction) {
-  switch (prediction.verdict) {
-    case Verdict::kFits: return kExitFits;
-    case Verdict::kDoesNotFit: return kExitDoesNotFit;
-    case Verdict::kUnknown: break;
-  }
-  return kExitUnknown;
-}
-
-bool IsValid(const PredictOptions& options, std::string* reason) {
-  const auto wrong = [reason](const std::string& text) {
-    *reason = text;
-    return false;
-  };
-  if (options.batch && *options.batch < 1) {
-    return wrong("--batch is " + std::to_string(*options.batch) + "; a batch has at least 1 sample");
-  }
-  if (!(options.target > 0 && options.target <= 1)) {
-    return wrong("--target is " + std::to_string(options.target) + "; it must be above 0 and at most 1");
-  }
-  if (options.steps < 1 || options.steps > 1000) {
-    return wrong("--steps is " + std::to_string(options.steps) + "; it must be 1 to 1000");
-  }
-  if (options.job.accumulate < 1) {
-    return wrong("--accumulate is " + std::to_string(options.job.accumulate) +
-                 "; it must be at least 1");
-  }
-  if (options.allocator_limit && *options.allocator_limit <= 0) {
-    return wrong("--allocator-limit must be above 0");
-  }
-  if (options.unknown_count && !(*options.unknown_count >= 0 && *options.unknown_count <= 1)) {
-    return wrong("--unknown-count must be 'max' or a fraction from 0 to 1");
-  }
-  if (options.job.device == DeviceKind::kVirtual && !options.device.unsupported.empty()) {
-    return wrong(options.device.device_name + " cannot be predicted: " + options.device.unsupported);
-  }
-  if (options.total_bytes <= options.device.context.base) {
-    return wrong("--gpu-mem of " + FormatBytes(options.total_bytes) +
-                 " is less than the CUDA context alone takes (" +
-                 FormatBytes(options.device.context.base) + " on " + options.device.device_name +
-                 ")");
-  }
-  return true;
-}
 
 Result<Prediction> Predict(const PredictOptions& given) {
   const Clock::time_point start = Clock::now();

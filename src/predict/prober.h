@@ -24,8 +24,9 @@ struct ProbeRun {
 
 class Prober {
  public:
-  // `trace_folder` takes the traces; it and `child` must outlive the prober.
-  Prober(const PredictOptions& options, std::string trace_folder, Child* child);
+  // Traces are written to `trace_prefix` and a number. `options` and `child` must
+  // outlive the prober.
+  Prober(const PredictOptions& options, std::string trace_prefix, Child* child);
 
   // Runs those of `batches` that were not run yet on such a card.
   Status Run(CardSize size, const std::vector<std::int64_t>& batches);
@@ -44,7 +45,7 @@ class Prober {
 
  private:
   const PredictOptions& options_;
-  std::string trace_folder_;
+  std::string trace_prefix_;
   Child* child_;
   std::size_t count_ = 0;
   std::map<std::pair<CardSize, std::int64_t>, ProbeRun> runs_;

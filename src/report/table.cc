@@ -48,20 +48,22 @@ std::string Row(std::string_view name, std::string_view value, std::string_view 
 std::string Figures(const PredictOptions& options, const Prediction& prediction) {
   std::string text;
   if (prediction.peak) {
-    const std::string at = " (batch " + std::to_string(*prediction.batch) + ")";
-    text += Row("nvidia-smi will show" + at, FormatBytes(prediction.peak->device),
+    text += "At batch " + std::to_string(*prediction.batch) + "\n";
+    text += Row("nvidia-smi will show", FormatBytes(prediction.peak->device),
                 Percent(prediction.peak->device, options.total_bytes) + " of " +
                     FormatBytes(options.total_bytes));
-    text += Row("  PyTorch reserves", FormatBytes(prediction.peak->reserved), "");
-    text += Row("  PyTorch allocates", FormatBytes(prediction.peak->allocated), "");
+    text += Row("PyTorch reserves", FormatBytes(prediction.peak->reserved), "");
+    text += Row("PyTorch allocates", FormatBytes(prediction.peak->allocated), "");
   }
   if (prediction.largest_batch) {
+    if (!text.empty()) text += "\n";
+    text += "Largest batch\n";
     char target[64];
-    std::snprintf(target, sizeof target, "within %g %% of the card", 100 * options.target);
-    text += Row("largest batch", std::to_string(*prediction.largest_batch), target);
+    std::snprintf(target, sizeof target, "%g %% of the card", 100 * options.target);
+    text += Row("within the target", std::to_string(*prediction.largest_batch), target);
   }
   if (prediction.largest_batch_before_oom) {
-    text += Row("largest batch before out of memory",
+    text += Row("before out of memory",
                 std::to_string(*prediction.largest_batch_before_oom),
                 "no room for anything else");
   }

@@ -48,6 +48,8 @@ def probe(request):
     answer = {"probe": request["probe"], "elapsed_ms": 1.0, "ooms": 0,
               "context": {"cublas_handles": 2, "cudnn_handles": 2}, "unknown": []}
     block, size = write_trace(request["trace"], batch)
+    if MODE == "unknown" and request["unknown_count"] == 0:
+        block, size = block // 2, size // 2
     if MODE == "error":
         answer.update(outcome="error", error={"message": "mat1 and mat2 shapes cannot be multiplied",
                                               "operator": "aten::addmm", "module": "head"})

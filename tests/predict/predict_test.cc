@@ -130,6 +130,9 @@ TEST_CASE("values that a kernel computes make the answer unknown, with their nam
   CHECK(bound.verdict == Verdict::kFits);
   CHECK(bound.peak.has_value());
   CHECK(bound.unknown.size() == 1);
+  // The fake child takes half of it with none of the unknown values.
+  CHECK(bound.interval->low == (kBase + 4 * kPerSample) / 2 + kContext);
+  CHECK(bound.interval->high == bound.peak->device);
 }
 
 TEST_CASE("a file without a program gives what is certain") {
