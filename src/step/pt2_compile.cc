@@ -96,6 +96,7 @@ class Compiler {
       }
       out_.outputs.push_back(MakePlainOperand(output.value, names));
     }
+    MarkFillValues();
     AssignReleases(out_, origins_, first_value_, lifetime_);
     return std::move(out_);
   }
@@ -285,6 +286,33 @@ class Compiler {
   void Append(Instruction instruction, const Node& origin) {
     out_.list.push_back(std::move(instruction));
     origins_.push_back(&origin);
+  }
+
+  // "mask[a:b] = 3" is a fresh tensor and fill_ in the graph, and a number without
+  // any tensor on the device in Python.
+  void MarkFillValues() {
+    std::map<int, bool> only_fills;
+    for (const Instruction& instruction : out_.list) {
+      if (instruction.kind == Instruction::Kind::kFreshTensor && !instruction.results.empty()) {
+        only_fills.emplace(instruction.results[0], true);
+      }
+      const bool fills = instruction.op && instruction.op->schema().name() == "aten::fill_";
+      for (std::size_t i = 0; i < instruction.operands.size(); ++i) {
+        const auto refuse = [&](const Operand& operand) {
+          const auto it = only_fills.find(operand.slot);
+          if (it != only_fills.end()) it->second = false;
+        };
+        if (!fills || i != 1) refuse(instruction.operands[i]);
+        for (const Operand& item : instruction.operands[i].items) refuse(item);
+      }
+    }
+    for (const Operand& output : out_.outputs) only_fills.erase(output.slot);
+    for (Instruction& instruction : out_.list) {
+      if (instruction.kind != Instruction::Kind::kFreshTensor || instruction.results.empty())
+        continue;
+      const auto it = only_fills.find(instruction.results[0]);
+      instruction.flag = it != only_fills.end() && it->second;
+    }
   }
 
   int Module(const Node& node) {

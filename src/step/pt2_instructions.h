@@ -40,7 +40,8 @@ struct Instruction {
   enum class Kind {
     kOperator,       // `op` on `operands`
     kScalar,         // `scalar` on `operands`
-    kFreshTensor,    // torch.tensor(...) in forward: operand 0 made on the device
+    kFreshTensor,    // torch.tensor(...) in forward: operand 0 made on the device, or on
+                     // the CPU with `flag`
     kEnterGrad,      // torch.set_grad_enabled(`flag`)
     kEnterAutocast,  // torch.autocast(operand 0 is the device, `dtype`, enabled=`flag`)
     kLeave,          // ends the innermost of the two

@@ -234,7 +234,8 @@ void Interpreter::Execute(const Instruction& instruction) {
       // torch.tensor(data, device=...) makes the data on the CPU and copies it: one
       // allocation on the device.
       const at::Tensor constant = std::move(stack_[0]).toTensor();
-      stack_[0] = constant.device() == device_ ? constant.clone() : constant.to(device_);
+      const bool copy = instruction.flag || constant.device() == device_;
+      stack_[0] = copy ? constant.clone() : constant.to(device_);
       break;
     }
     default:
