@@ -113,7 +113,7 @@ struct LayerModel {
   Bytes weights = 0;  // parameters and buffers
   Bytes gradients = 0;
   Bytes optimizer_state = 0;
-  AffineBytes activations;    // made by this layer's forward and alive when forward is done
+  AffineBytes activations;    // requested by this layer's forward and kept for backward
   bool activations_exact = true;  // false: alpha and beta are a least-squares line
   WorkspaceModel workspace;
 };

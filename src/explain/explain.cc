@@ -29,6 +29,25 @@ std::optional<std::size_t> Find(const std::vector<Trace>& traces, std::int64_t b
   return std::nullopt;
 }
 
+// What a prediction at one batch lacks: the curve, and how layers grow.
+void AddFromModel(const MemoryModel& model, Prediction* prediction) {
+  for (const std::int64_t batch : model.traced_batches()) {
+    const bool known = std::any_of(prediction->curve.begin(), prediction->curve.end(),
+                                   [&](const CurvePoint& p) { return p.batch == batch; });
+    const Result<BatchMemory> memory = model.At(batch);
+    if (known || !memory.ok() || !memory->device) continue;
+    prediction->curve.push_back({batch, {memory->allocated, memory->reserved, *memory->device}});
+  }
+  std::sort(prediction->curve.begin(), prediction->curve.end(),
+            [](const CurvePoint& a, const CurvePoint& b) { return a.batch < b.batch; });
+  for (LayerMemory& layer : prediction->use->layers) {
+    for (const LayerModel& fitted : model.layers()) {
+      if (fitted.path != layer.path || layer.activation_bytes_per_sample) continue;
+      layer.activation_bytes_per_sample = static_cast<double>(fitted.activations.beta);
+    }
+  }
+}
+
 }  // namespace
 
 Result<Explanation> Explain(const ExplainOptions& options) {
@@ -53,9 +72,9 @@ Result<Explanation> Explain(const ExplainOptions& options) {
   model_options.context_bytes = prediction->context;
   const Result<MemoryModel> model = MemoryModel::Fit(*traces, model_options);
   if (!model.ok()) return model.status();
+  AddFromModel(*model, &*prediction);
   explanation.groups = GroupsOf(*model, explanation.batch);
   explanation.sentences = ExplainInWords(*model, *prediction, explanation.batch);
-  explanation.curve = prediction->curve;
   if (options.suggest) {
     explanation.suggestions =
         RunVariants(VariantsOf(options.predict, *prediction, explanation.batch),

@@ -33,7 +33,6 @@ struct Explanation {
   std::vector<GroupMemory> groups;  // by activations at `batch`, largest first
   std::vector<std::string> sentences;
   std::vector<Suggestion> suggestions;  // most saved first; those that save nothing last
-  std::vector<CurvePoint> curve;
 };
 
 struct ExplainOptions {

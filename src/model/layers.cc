@@ -153,6 +153,14 @@ class LayerBuilder {
       default: break;
     }
     if (into == nullptr) return;
+    if (kinds_[i] == MemoryKind::kActivations) {
+      // As requested: rounding would hide that they are exact lines.
+      const SizeRule& rule = program_.rules[static_cast<std::size_t>(event.target)];
+      for (std::size_t s = 0; s < program_.batches.size(); ++s) {
+        if ((event.mask >> s) & 1) (*into)[s] += rule.At(program_.batches[s]);
+      }
+      return;
+    }
     ForEachSample(event.mask, i, [&](std::size_t s, Bytes bytes) {
       (*into)[s] += bytes;
       sums.workspace[s] = std::max(sums.workspace[s], sums.workspace_now[s]);
