@@ -30,7 +30,6 @@ struct RunOptions {
   bool find_batch = false;
   std::int64_t largest_batch = std::int64_t{1} << 16;  // not looked beyond
   bool eager = false;  // TORCHDYNAMO_DISABLE=1: torch.compile leaves functions as they are
-  std::optional<double> unknown_count;
   double timeout_s = 0;                  // of one run of the script; 0: none
   std::string cache;                     // folder for cuDNN's answers; "": none
   int interrupt_fd = -1;                 // readable when the wait is to end (signalfd); -1: none

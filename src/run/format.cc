@@ -29,7 +29,6 @@ PredictOptions ForReport(const RunOptions& options) {
   report.target = options.target;
   report.allocator_limit = options.allocator_limit;
   report.steps = options.steps;
-  report.unknown_count = options.unknown_count;
   return report;
 }
 
@@ -108,7 +107,6 @@ ordered_json RequestJson(const RunOptions& options) {
                           {"eager", options.eager}};
   if (options.allocator_limit) request["allocator_limit_bytes"] = *options.allocator_limit;
   if (!options.alloc_conf.empty()) request["alloc_conf"] = options.alloc_conf;
-  if (options.unknown_count) request["unknown_count"] = *options.unknown_count;
   request["assumptions"] = options.assumptions;
   return request;
 }

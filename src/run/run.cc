@@ -96,7 +96,7 @@ class Runner {
       return {};
     }
     if (Status s = WeighUnknownReads(run, 0); !s.ok()) return s;
-    if (!prediction.unknown.empty() && !options_.unknown_count) return {};
+    if (!prediction.unknown.empty()) return {};
     std::int64_t retries = 0;
     for (const RankMemory& rank : answer_.ranks) retries = std::max(retries, rank.retries);
     const bool fits = retries == 0 && prediction.peak->device <= TargetBytes();
@@ -151,7 +151,7 @@ class Runner {
       if (!run.ok()) return run.status();
       if (batch == kFirstBatches[0]) {
         if (Status s = WeighUnknownReads(**run, batch); !s.ok()) return s;
-        if (!answer_.prediction.unknown.empty() && !options_.unknown_count) return Describe(**run);
+        if (!answer_.prediction.unknown.empty()) return Describe(**run);
       }
       LearnContext(**run);
     }
@@ -254,7 +254,6 @@ class Runner {
     script.steps = options_.steps;
     script.eager = options_.eager;
     script.other_answers = card.other_answers;
-    script.unknown_count = options_.unknown_count;
     script.allocator_limit = card.total > 0 ? options_.allocator_limit : std::nullopt;
     script.alloc_conf = options_.alloc_conf;
     script.timeout_s = options_.timeout_s;
@@ -349,7 +348,6 @@ class Runner {
     }
     Prediction& prediction = answer_.prediction;
     prediction.unknown.push_back({difference, ""});
-    if (options_.unknown_count) return {};
     prediction.verdict = Verdict::kUnknown;
     prediction.reason =
         "the memory depends on a value that only a real run computes: " + difference;

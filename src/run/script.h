@@ -33,7 +33,6 @@ struct ScriptOptions {
   int steps = 3;               // 0: the script runs to its own end
   bool eager = false;          // torch.compile leaves the script's functions as they are
   bool other_answers = false;  // unknown values are answered with one, not zero
-  std::optional<double> unknown_count;
   std::optional<Bytes> allocator_limit;
   std::string alloc_conf;
   double timeout_s = 0;  // 0: none

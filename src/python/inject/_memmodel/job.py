@@ -1,7 +1,7 @@
 """What `memmodel run` asked for, and the folder where the answers go.
 
 MEMMODEL_RUN_JOB is the path of a JSON file: {"folder", "steps", "gpus", "eager",
-"answer", "unknown_count", "standins": {"13": folder}, "cudnn", "cublaslt"}; see docs/run.md.
+"answer", "standins": {"13": folder}, "cudnn", "cublaslt"}; see docs/run.md.
 """
 import json
 import os

@@ -7,6 +7,7 @@ process ends, or dies of its own error.
 """
 import atexit
 import json
+import math
 import os
 import sys
 import threading
@@ -33,6 +34,8 @@ class Run:
         os.register_at_fork(after_in_child=self._reset)
 
     def _reset(self):
+        self._statistics.forget()
+        self._reads.forget()
         self._live = False
         self._reported = False
         self._marks = {}  # device: [(position, line)]
@@ -113,9 +116,21 @@ class Run:
         self._devices = list(range(self._torch._C._cuda_getDeviceCount()))
         self._torch._C._cuda_attach_out_of_memory_observer(self._out_of_memory)
         self._live = True
+        self._limit()
         self.mark("# load")
         self._modules.watch()
         self._reads.watch()
+
+    def _limit(self):
+        """--allocator-limit, as torch.cuda.set_per_process_memory_fraction sets it."""
+        limit = self._asked.get("allocator_limit_bytes") or 0
+        for device in self._devices if limit else ():
+            total = self._torch._C._cuda_getMemoryInfo(device)[1] if hasattr(
+                self._torch._C, "_cuda_getMemoryInfo") else self._torch.cuda.mem_get_info(device)[1]
+            fraction = min(1.0, limit / total)
+            while fraction < 1.0 and int(fraction * total) < limit:  # torch truncates the product
+                fraction = math.nextafter(fraction, 1.0)
+            self._torch._C._cuda_setMemoryFraction(fraction, device)
 
     def _out_of_memory(self, device, size, total, free):
         self._ooms.append({"bytes": size, "free_bytes": free, "step": self._steps.done + 1,
