@@ -5,7 +5,8 @@ include(CMakePackageConfigHelpers)
 
 set_target_properties(memmodel PROPERTIES EXPORT_NAME memmodel)
 install(TARGETS memmodel memmodel_c EXPORT memmodelTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT memmodel-dev)
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT memmodel-dev
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT memmodel-dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/memmodel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT memmodel-dev)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/memmodel)

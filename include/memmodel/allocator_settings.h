@@ -61,6 +61,11 @@ struct AllocatorSettings {
   [[nodiscard]] bool IsValid(std::string* reason) const;
 };
 
+// The size of the block that a request of `size` bytes needs: a multiple of 512,
+// or of a division of its power of two. (A block may be larger by a rest that is
+// not worth a split.) Requires 0 < size <= 2^50.
+Bytes RoundRequest(const AllocatorSettings& settings, Bytes size);
+
 // Keys that ParseAllocatorSettings takes. Those that act on pinned host memory
 // or locking are accepted and have no effect on device memory.
 const std::vector<std::string_view>& AllocatorSettingKeys();

@@ -33,9 +33,6 @@ AllocatorCore::AllocatorCore(const Allocator::Options& options, SegmentSource* s
   }
   collects_garbage_ =
       allowed_memory_maximum_.has_value() && settings_.garbage_collection_threshold > 0;
-  for (const std::int32_t divisions : settings_.roundup_power2_divisions) {
-    rounds_to_divisions_ |= divisions > 1;
-  }
   stats_.max_split_size =
       settings_.max_split_size == AllocatorSettings::kNoLimit ? -1 : settings_.max_split_size;
   pools_.resize(2);
@@ -43,18 +40,14 @@ AllocatorCore::AllocatorCore(const Allocator::Options& options, SegmentSource* s
   private_pools_.resize(1);
 }
 
-Bytes AllocatorCore::RoundSize(Bytes size) const {
+Bytes RoundRequest(const AllocatorSettings& settings, Bytes size) {
   if (size < kMinBlockSize) return kMinBlockSize;
-  if (rounds_to_divisions_) {
-    const auto bits = static_cast<std::uint64_t>(size);
-    const int log2 = std::bit_width(bits) - 1;
-    const auto entry = static_cast<std::size_t>(std::clamp(log2 - 20, 0, 15));
-    const Bytes divisions = settings_.roundup_power2_divisions[entry];
-    if (divisions > 1 && size > kMinBlockSize * divisions) {
-      const Bytes floor = Bytes{1} << log2;
-      const Bytes step = floor / divisions;
-      return step == 0 ? (size == floor ? size : 2 * floor) : RoundUp(size, step);
-    }
+  const int log2 = std::bit_width(static_cast<std::uint64_t>(size)) - 1;
+  const auto entry = static_cast<std::size_t>(std::clamp(log2 - 20, 0, 15));
+  const Bytes divisions = settings.roundup_power2_divisions[entry];
+  if (divisions > 1 && size > kMinBlockSize * divisions) {
+    // `size` is above 512 * divisions, so the step is at least 512.
+    return RoundUp(size, (Bytes{1} << log2) / divisions);
   }
   return RoundUp(size, kMinBlockSize);
 }
@@ -99,7 +92,7 @@ BlockIndex AllocatorCore::Malloc(Bytes requested_size, int stream) {
     return kNoBlock;
   }
   Request request;
-  request.size = RoundSize(requested_size);
+  request.size = RoundRequest(settings_, requested_size);
   request.stream = stream;
   request.pool = static_cast<std::uint16_t>((request.size <= kSmallSize ? 0 : 1) +
                                             2 * static_cast<int>(current_pool_));

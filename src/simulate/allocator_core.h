@@ -75,7 +75,6 @@ class AllocatorCore {
   };
 
   // allocator.cc
-  [[nodiscard]] Bytes RoundSize(Bytes size) const;
   [[nodiscard]] Bytes AllocationSize(Bytes size) const;
   BlockIndex GetFreeBlock(const Request& request);
   BlockIndex FindExpandable(const FreeBlocks& free, BlockIndex first) const;
@@ -132,7 +131,6 @@ class AllocatorCore {
   Bytes total_bytes_;
   std::optional<Bytes> allowed_memory_maximum_;
   bool collects_garbage_ = false;  // a limit and a threshold are set
-  bool rounds_to_divisions_ = false;
 
   std::vector<Block> blocks_;
   std::vector<BlockIndex> unused_blocks_;
