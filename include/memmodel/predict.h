@@ -16,6 +16,7 @@
 #include "memmodel/device.h"
 #include "memmodel/job.h"
 #include "memmodel/status.h"
+#include "memmodel/trace.h"
 
 namespace memmodel {
 
@@ -87,6 +88,7 @@ struct Prediction {
   std::optional<Interval> interval;  // of peak.device
   std::optional<MemoryUse> use;
   std::optional<Bytes> context;  // peak.device - peak.reserved
+  std::optional<Trace> trace;    // of the run that these figures are of
 
   std::optional<std::int64_t> largest_batch;             // fits the target without a retry
   std::optional<std::int64_t> largest_batch_before_oom;  // trains `steps` steps

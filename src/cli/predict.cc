@@ -9,6 +9,8 @@
 #include "src/cli/job_flags.h"
 #include "src/cli/progress.h"
 #include "src/cli/subcommand.h"
+#include "src/core/atomic_file.h"
+#include "src/report/html.h"
 
 namespace memmodel::cli {
 namespace {
@@ -18,6 +20,7 @@ struct Flags {
   std::optional<std::int64_t> batch;
   double target = 0.8;
   bool json = false;
+  std::string html;
 };
 
 void RunPredict(const Flags& flags, Context& context) {
@@ -37,6 +40,14 @@ void RunPredict(const Flags& flags, Context& context) {
     context.Fail(prediction.status());
     if (const int signal = interrupts.Caught(); signal != 0) context.exit_code = 128 + signal;
     return;
+  }
+  if (!flags.html.empty()) {
+    if (!prediction->trace) {
+      return context.Fail(Status::Unknown("--html: there is nothing to draw: " + prediction->reason));
+    }
+    const Result<std::string> page = FormatHtml(*options, *prediction, *prediction->trace);
+    if (!page.ok()) return context.Fail(page.status());
+    if (Status s = WriteFileAtomically(flags.html, *page); !s.ok()) return context.Fail(s);
   }
   const std::string report =
       flags.json ? FormatJson(*options, *prediction) : FormatTable(*options, *prediction);
@@ -62,6 +73,8 @@ void AddPredict(CLI::App& app, Context& context) {
       ->type_name("SHARE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "print JSON (docs/json.md) in place of the table");
+  command->add_option("--html", flags->html, "also write a page with pictures to this file")
+      ->type_name("FILE");
   command->callback([flags, &context] { RunPredict(*flags, context); });
 }
 

@@ -45,7 +45,7 @@ class Predictor {
             const std::string& trace_folder)
       : options_(options),
         child_(child),
-        trace_folder_(trace_folder + "/"),
+        trace_folder_(trace_folder),
         loaded_(std::move(loaded)),
         context_(EstimateContext(options.device, {})),
         prober_(options, trace_folder_, child) {
@@ -80,8 +80,6 @@ class Predictor {
   }
 
  private:
-  // ---- one batch ----
-
   Status RunBatch(std::int64_t batch) {
     if (Status s = prober_.Run(CardSize::kTrue, {batch}); !s.ok()) return s;
     const ProbeAnswer& card = prober_.At(CardSize::kTrue, batch).answer;
@@ -98,8 +96,6 @@ class Predictor {
     prediction_.reason = ReasonForBatch(options_, prediction_, runs, card.retries);
     return {};
   }
-
-  // ---- the largest batch ----
 
   Status RunLargest() {
     Result<std::vector<std::int64_t>> first = FirstBatches();
@@ -229,8 +225,6 @@ class Predictor {
            *answer.peak_reserved + context_.value <= TargetBytes();
   }
 
-  // ---- what a run says ----
-
   // The figures of `batch`, from the run that shows what it needs.
   Status Describe(std::int64_t batch) {
     prediction_.batch = batch;
@@ -266,7 +260,7 @@ class Predictor {
     for (const double share : {0.0, 1.0}) {
       PredictOptions options = options_;
       options.unknown_count = share;
-      Prober prober(options, trace_folder_ + (share == 0 ? "none-" : "all-"), child_);
+      Prober prober(options, trace_folder_, child_, share == 0 ? "none-" : "all-");
       if (Status s = prober.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
       const ProbeAnswer& end = prober.At(CardSize::kUnlimited, batch).answer;
       if (end.outcome != Outcome::kOk) continue;
@@ -292,8 +286,11 @@ class Predictor {
   }
 
   Status DescribeTrace(std::int64_t batch, const ProbeRun& run) {
-    Result<MemoryUse> use = ReadUse(run.trace);
+    Result<Trace> trace = ReadTrace(run.trace);
+    if (!trace.ok()) return trace.status();
+    Result<MemoryUse> use = Classify(*trace, {options_.job.alloc_conf});
     if (!use.ok()) return use.status();
+    prediction_.trace = *std::move(trace);
     if (use->breakdown.allocated_peak != prediction_.peak->allocated ||
         use->breakdown.reserved_peak != prediction_.peak->reserved) {
       return Status::Internal("the trace at batch " + std::to_string(batch) + " peaks at " +
@@ -304,18 +301,14 @@ class Predictor {
     prediction_.use = *std::move(use);
     for (const auto& [key, other] : prober_.runs()) {
       if (key.second == batch || other.answer.outcome != Outcome::kOk) continue;
-      Result<MemoryUse> other_use = ReadUse(other.trace);
+      const Result<Trace> other_trace = ReadTrace(other.trace);
+      if (!other_trace.ok()) return other_trace.status();
+      const Result<MemoryUse> other_use = Classify(*other_trace, {options_.job.alloc_conf});
       if (!other_use.ok()) return other_use.status();
       AddPerSample(&prediction_.use->layers, batch, other_use->layers, key.second);
       break;
     }
     return {};
-  }
-
-  [[nodiscard]] Result<MemoryUse> ReadUse(const std::string& path) const {
-    Result<Trace> trace = ReadTrace(path);
-    if (!trace.ok()) return trace.status();
-    return Classify(*trace, {options_.job.alloc_conf});
   }
 
   // Takes the context from the libraries that this batch opened. Once known it

@@ -5,8 +5,10 @@
 
 namespace memmodel {
 
-Prober::Prober(const PredictOptions& options, std::string trace_prefix, Child* child)
+Prober::Prober(const PredictOptions& options, std::string trace_folder, Child* child,
+               std::string trace_prefix)
     : options_(options),
+      trace_folder_(std::move(trace_folder)),
       trace_prefix_(std::move(trace_prefix)),
       child_(child) {}
 
@@ -31,7 +33,7 @@ Status Prober::Run(CardSize size, const std::vector<std::int64_t>& batches) {
         probe.allocator_limit_bytes = options_.allocator_limit.value_or(0);
       }
       probe.unknown_count = options_.unknown_count;
-      probe.trace = trace_prefix_ + std::to_string(count_++) + ".trace";
+      probe.trace = trace_folder_ + "/" + trace_prefix_ + std::to_string(count_++) + ".trace";
       if (options_.progress) {
         options_.progress("running " + std::to_string(options_.steps) + " steps at batch " +
                           std::to_string(probe.batch));

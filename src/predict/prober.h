@@ -24,9 +24,10 @@ struct ProbeRun {
 
 class Prober {
  public:
-  // Traces are written to `trace_prefix` and a number. `options` and `child` must
-  // outlive the prober.
-  Prober(const PredictOptions& options, std::string trace_prefix, Child* child);
+  // Traces are written to `trace_folder`, their names begin with `trace_prefix`.
+  // `options`, the folder and `child` must outlive the prober.
+  Prober(const PredictOptions& options, std::string trace_folder, Child* child,
+         std::string trace_prefix = "");
 
   // Runs those of `batches` that were not run yet on such a card.
   Status Run(CardSize size, const std::vector<std::int64_t>& batches);
@@ -45,6 +46,7 @@ class Prober {
 
  private:
   const PredictOptions& options_;
+  std::string trace_folder_;
   std::string trace_prefix_;
   Child* child_;
   std::size_t count_ = 0;

@@ -31,7 +31,7 @@ Result<TracedJob> TraceJob(const PredictOptions& options,
                            " holds tensors without a program; export the module with "
                            "scripts/export_model.py");
   }
-  Prober prober(options, folder->path() + "/", child->get());
+  Prober prober(options, folder->path(), child->get());
   if (Status s = prober.Run(CardSize::kUnlimited, batches); !s.ok()) return s;
   for (const std::int64_t batch : batches) {
     const ProbeRun& run = prober.At(CardSize::kUnlimited, batch);
