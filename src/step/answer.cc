@@ -101,6 +101,9 @@ std::string FormatProbe(const ProbeAnswer& answer) {
     object["refused"] = report.value("refused", json::array());
     object["context"] = {{"modules_loaded", report.value("modules_loaded", 0)},
                          {"code_bytes", report.value("code_bytes", std::int64_t{0})}};
+    for (const char* key : {"cublas_handles", "cudnn_handles", "distinct_kernels"}) {
+      if (report.contains(key)) object["context"][key] = report[key];
+    }
   }
   if (answer.outcome != "ok") {
     object["error"] = {{"message", answer.error_message},

@@ -35,7 +35,8 @@ bool IsTensorRecord(std::string_view name) {
     const std::size_t at = name.rfind(folder);
     if (at == std::string_view::npos || (at != 0 && name[at - 1] != '/')) continue;
     const std::string_view rest = name.substr(at + folder.size());
-    if (!rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos) return true;
+    if (!rest.empty() && rest.find_first_not_of("0123456789") == std::string_view::npos)
+      return true;
   }
   const std::size_t slash = name.rfind('/');
   const std::string_view last = slash == std::string_view::npos ? name : name.substr(slash + 1);
@@ -51,7 +52,8 @@ Result<Archive> NotAZip(const std::string& path, const SparseFile& file, Archive
     return archive;
   }
   if (start[0] == 'P' && start[1] == 'K') {
-    return Status::BadInput(path + " is truncated or damaged: it starts as a zip archive, but its "
+    return Status::BadInput(path +
+                            " is truncated or damaged: it starts as a zip archive, but its "
                             "directory at the end cannot be read; copy or export it again");
   }
   return Status::BadInput(path + " is no PyTorch archive (not a zip file); " +
@@ -99,10 +101,10 @@ Result<Archive> OpenArchive(const std::string& path) {
       const std::size_t size = reader->getRecordSize(name);
       declared += std::min(size, std::size_t{1} << 62);
       if (declared > archive.file->size() + kLargestText) {
-        return Status::BadInput(path + " declares more than " +
-                                FormatBytes(static_cast<Bytes>(declared)) + " of data in a file of " +
-                                FormatBytes(static_cast<Bytes>(archive.file->size())) +
-                                ": not loaded; export the model again");
+        return Status::BadInput(
+            path + " declares more than " + FormatBytes(static_cast<Bytes>(declared)) +
+            " of data in a file of " + FormatBytes(static_cast<Bytes>(archive.file->size())) +
+            ": not loaded; export the model again");
       }
       code = code || name.starts_with("code/");
       constants = constants || name == "constants.pkl";
@@ -112,7 +114,8 @@ Result<Archive> OpenArchive(const std::string& path) {
       if (IsTensorRecord(name) && size > kLargeTensor) {
         const std::size_t offset = reader->getRecordOffset(name);
         if (offset + size > archive.file->size()) {
-          return Status::BadInput(path + " is truncated: its record " + name + " ends after the file does");
+          return Status::BadInput(path + " is truncated: its record " + name +
+                                  " ends after the file does");
         }
         archive.file->Skip(offset, size);
       }
@@ -126,7 +129,8 @@ Result<Archive> OpenArchive(const std::string& path) {
       const auto [data, size] = reader->getRecord(pickle);
       archive.pickle.assign(static_cast<const char*>(data.get()), size);
     } else {
-      return Status::BadInput(path + " is a zip file that holds no model; " + std::string(kWhatToGive));
+      return Status::BadInput(path + " is a zip file that holds no model; " +
+                              std::string(kWhatToGive));
     }
   } catch (const std::exception& e) {
     return Status::BadInput(path + " cannot be read: " + FirstLine(e));

@@ -1,6 +1,7 @@
 #include "src/step/find_inputs.h"
 
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "src/step/probe.h"
@@ -59,18 +60,37 @@ Result<Specs> Given(const Job& job, const Specs& likely) {
   return specs;
 }
 
+std::vector<Specs> CandidatesFromAProcess(const Job& job, const Model& model) {
+  const std::unique_ptr<Worker> worker = Worker::Start(
+      [&](tracer::LastStarted*) {
+        std::string text;
+        for (const Specs& specs : model.InputCandidates()) text += FormatInputs(specs) + "\n";
+        return text.empty() ? std::string("\n") : text;
+      },
+      {job.memory_limit_bytes, job.cpu_limit_s});
+  worker->Wait();
+  std::vector<Specs> candidates;
+  std::istringstream lines(worker->Death().empty() ? worker->text() : "");
+  for (std::string line; std::getline(lines, line);) {
+    Result<Specs> specs = ParseStoredInputs(line);
+    if (specs.ok() && !specs->empty()) candidates.push_back(std::move(specs.value()));
+  }
+  return candidates;
+}
+
 Trial TryInAProcess(const Job& job, const Specs& specs, Model& model) {
   const std::int64_t batch = model.FixedBatch().value_or(2);
   const std::unique_ptr<Worker> worker = Worker::Start(
-      [&](char* shared_name) {
-        return FormatTrial(TryInputs(job, specs, batch, model, shared_name));
+      [&](tracer::LastStarted* last) {
+        return FormatTrial(TryInputs(job, specs, batch, model, last));
       },
       {job.memory_limit_bytes, job.cpu_limit_s});
   worker->Wait();
   if (worker->Death().empty()) return ParseTrial(worker->text());
   Trial trial;
   trial.error = worker->Death();
-  trial.op = worker->LastOperator();
+  trial.op = worker->Last().op;
+  trial.module = worker->Last().module;
   trial.unknown = true;
   return trial;
 }
@@ -83,7 +103,7 @@ FoundInputs FindInputs(const Job& job, Model& model) {
   FoundInputs found;
   const Specs stored = model.StoredInputs();
   std::vector<Specs> candidates;
-  if (stored.empty()) candidates = model.InputCandidates();
+  if (stored.empty()) candidates = CandidatesFromAProcess(job, model);
   const std::size_t needed = model.InputCount();
   if (!job.inputs.empty()) {
     const Specs likely = !stored.empty() ? stored : candidates.empty() ? Specs() : candidates[0];
@@ -93,9 +113,9 @@ FoundInputs FindInputs(const Job& job, Model& model) {
       return found;
     }
     if (needed != 0 && given->size() < needed) {
-      found.status = Status::InvalidArgument(
-          "the network takes " + std::to_string(needed) + " inputs, " +
-          std::to_string(given->size()) + " given; repeat --input for each");
+      found.status = Status::InvalidArgument("the network takes " + std::to_string(needed) +
+                                             " inputs, " + std::to_string(given->size()) +
+                                             " given; repeat --input for each");
       return found;
     }
     candidates = {given.value()};
@@ -106,8 +126,8 @@ FoundInputs FindInputs(const Job& job, Model& model) {
   }
   if (candidates.empty()) {
     found.status = Status::InvalidArgument(
-        "the file does not say what inputs the network takes (it takes " +
-        std::to_string(needed) + "), and its first layers do not tell; give --input, such as "
+        "the file does not say what inputs the network takes (it takes " + std::to_string(needed) +
+        "), and its first layers do not tell; give --input, such as "
         "--input 3x224x224 or --input tokens=512:int64");
     return found;
   }
@@ -123,10 +143,9 @@ FoundInputs FindInputs(const Job& job, Model& model) {
       }
       if (job.loss == "auto" && job.training) {
         const std::string& kind = found.plan.kind;
-        found.assumptions.push_back(
-            kind == "output" ? "loss: the network returns it"
-            : kind == "ce"   ? "loss: cross-entropy on the output"
-                             : "loss: the sum of the output");
+        found.assumptions.push_back(kind == "output" ? "loss: the network returns it"
+                                    : kind == "ce"   ? "loss: cross-entropy on the output"
+                                                     : "loss: the sum of the output");
       }
       return found;
     }
@@ -139,8 +158,7 @@ FoundInputs FindInputs(const Job& job, Model& model) {
   if (!first.op.empty()) where = " in " + first.op;
   if (!first.module.empty()) where += " (" + first.module + ")";
   const std::string message = "the network does not run on input " + ShapesText(candidates[0]) +
-                              where + ": " + first.error +
-                              (found.assumed ? "; give --input" : "");
+                              where + ": " + first.error + (found.assumed ? "; give --input" : "");
   found.status = first.unknown ? Status::Unknown(message) : Status::InvalidArgument(message);
   return found;
 }

@@ -13,8 +13,8 @@
 namespace memmodel::step {
 
 struct FoundInputs {
-  Status status;  // not ok: nothing fits; the message is for the user
-  std::string op;      // where the given inputs failed
+  Status status;   // not ok: nothing fits; the message is for the user
+  std::string op;  // where the given inputs failed
   std::string module;
   std::vector<InputSpec> inputs;
   LossPlan plan;

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
 #include <deque>
@@ -88,7 +89,8 @@ std::optional<Guess> FromOperator(const torch::jit::Module& module, const Node* 
   if (op == "aten::lstm" || op == "aten::gru" || op == "aten::rnn_tanh" || op == "aten::rnn_relu") {
     // (input, hx, params, ...): the first parameter is weight_ih, (gates, in_features)
     for (const Value* list : node->inputs()) {
-      if (list->node()->kind() != c10::prim::ListConstruct || list->node()->inputs().empty()) continue;
+      if (list->node()->kind() != c10::prim::ListConstruct || list->node()->inputs().empty())
+        continue;
       const auto weight = WeightOf(module, list->node()->input(0));
       if (!weight || weight->dim() != 2) continue;
       Guess guess;
@@ -143,6 +145,8 @@ std::optional<Guess> GuessInput(const torch::jit::Module& module, const Value* i
 
 std::vector<std::vector<InputSpec>> GuessInputs(const torch::jit::Module& module) {
   const std::shared_ptr<torch::jit::Graph> graph = module.get_method("forward").graph()->copy();
+  // Calls are inlined only while the optimizer is on (ConfigureTorch turns it off).
+  const torch::jit::GraphOptimizerEnabledGuard optimize(true);
   torch::jit::Inline(*graph);
   const auto& schema = module.get_method("forward").function().getSchema();
   std::vector<std::string> names;

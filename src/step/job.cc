@@ -128,11 +128,9 @@ Result<Job> ParseJob(std::string_view line) {
   members.ReadChoice("device", std::array<std::string_view, 2>{"virtual", "cuda"}, &device);
   job.virtual_device = device == "virtual";
   members.ReadChoice(
-      "precision",
-      std::array<std::string_view, 5>{"fp32", "amp-bf16", "amp-fp16", "bf16", "fp16"},
+      "precision", std::array<std::string_view, 5>{"fp32", "amp-bf16", "amp-fp16", "bf16", "fp16"},
       &job.precision);
-  members.ReadChoice("loss",
-                     std::array<std::string_view, 5>{"auto", "ce", "mse", "sum", "output"},
+  members.ReadChoice("loss", std::array<std::string_view, 5>{"auto", "ce", "mse", "sum", "output"},
                      &job.loss);
   std::string mode = "train";
   members.ReadChoice("mode", std::array<std::string_view, 2>{"train", "infer"}, &mode);
@@ -185,9 +183,9 @@ Result<Probe> ParseProbe(std::string_view line) {
                   "batch " + std::to_string(probe.batch) + "; a batch has 1 sample or more");
   members.Require(probe.steps >= 1,
                   "steps " + std::to_string(probe.steps) + "; expected 1 or more");
-  members.Require(probe.total_bytes >= 0 && probe.context_bytes >= 0 &&
-                      probe.allocator_limit_bytes >= 0,
-                  "a negative number of bytes");
+  members.Require(
+      probe.total_bytes >= 0 && probe.context_bytes >= 0 && probe.allocator_limit_bytes >= 0,
+      "a negative number of bytes");
   const auto count = object->find("unknown_count");
   if (count != object->end() && !count->is_null()) {
     if (*count == "max") {
@@ -195,17 +193,17 @@ Result<Probe> ParseProbe(std::string_view line) {
     } else if (count->is_number()) {
       probe.unknown_count = count->get<double>();
     }
-    members.Require(probe.unknown_count && *probe.unknown_count >= 0 && *probe.unknown_count <= 1,
-                    "\"unknown_count\" is " + count->dump() +
-                        "; expected \"max\" or a share from 0 to 1");
+    members.Require(
+        probe.unknown_count && *probe.unknown_count >= 0 && *probe.unknown_count <= 1,
+        "\"unknown_count\" is " + count->dump() + "; expected \"max\" or a share from 0 to 1");
   }
   if (!members.status().ok()) return members.status();
   return probe;
 }
 
 std::string FormatError(const Status& status, std::string_view op, std::string_view module) {
-  static constexpr std::array<const char*, 6> kCodes = {
-      "internal", "invalid_argument", "bad_input", "unknown", "unavailable", "internal"};
+  static constexpr std::array<const char*, 6> kCodes = {"internal", "invalid_argument", "bad_input",
+                                                        "unknown",  "unavailable",      "internal"};
   const json line = {{"error",
                       {{"code", kCodes.at(static_cast<std::size_t>(status.code()))},
                        {"message", status.message()},

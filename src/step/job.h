@@ -34,7 +34,8 @@ struct InputRequest {
 enum class StepProtocol {
   kLoop,     // batch, output and loss of the step before live until they are assigned again
   kMinimal,  // input and target stay; output and loss are dropped at the end of a step
-  kFresh,    // input and target live from the start of a step to the end of backward
+  kFresh,    // input and target live from the start of a step to the end of backward, the
+             // output in the loss's graph alone, the loss to the end of the step
 };
 
 struct Job {
@@ -48,22 +49,22 @@ struct Job {
   int accumulate = 1;              // micro-batches a step
   bool channels_last = false;
   bool cudnn_benchmark = false;
-  double clip_grad_norm = 0;       // 0: none; else torch.nn.utils.clip_grad_norm_
-  bool ema = false;                // a second copy of the weights, updated each step
+  double clip_grad_norm = 0;  // 0: none; else torch.nn.utils.clip_grad_norm_
+  bool ema = false;           // a second copy of the weights, updated each step
   StepProtocol protocol = StepProtocol::kLoop;
-  std::string alloc_conf;          // as PYTORCH_CUDA_ALLOC_CONF
-  Bytes memory_limit_bytes = 0;    // host memory a probe may use; 0: no limit
-  std::int64_t cpu_limit_s = 0;    // processor time a probe may use; 0: no limit
+  std::string alloc_conf;        // as PYTORCH_CUDA_ALLOC_CONF
+  Bytes memory_limit_bytes = 0;  // host memory a probe may use; 0: no limit
+  std::int64_t cpu_limit_s = 0;  // processor time a probe may use; 0: no limit
 };
 
 struct Probe {
   std::int64_t id = 0;
   std::int64_t batch = 0;
   int steps = 3;
-  Bytes total_bytes = 0;            // of the virtual card; 0: unlimited
+  Bytes total_bytes = 0;  // of the virtual card; 0: unlimited
   Bytes context_bytes = 0;
-  Bytes allocator_limit_bytes = 0;  // 0: none
-  std::string trace;                // file to write; "": no trace
+  Bytes allocator_limit_bytes = 0;      // 0: none
+  std::string trace;                    // file to write; "": no trace
   std::optional<double> unknown_count;  // 1 for "max"
 };
 

@@ -32,7 +32,8 @@ Members MembersOf(const c10::IValue& value) {
     }
   } else if (value.isList()) {
     const auto list = value.toList();
-    for (std::size_t i = 0; i < list.size(); ++i) members.emplace_back(std::to_string(i), list.get(i));
+    for (std::size_t i = 0; i < list.size(); ++i)
+      members.emplace_back(std::to_string(i), list.get(i));
   } else if (value.isObject()) {
     const auto& object = value.toObjectRef();
     for (std::size_t i = 0; i < object.type()->numAttributes(); ++i) {

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kUsage =
-    "usage: memmodel-trace --serve          jobs and probes from standard input, one JSON object a line\n"
+    "usage: memmodel-trace --serve          jobs and probes from standard input, one JSON object a "
+    "line\n"
     "       memmodel-trace --job FILE       the same lines from a file\n"
     "Answers go to standard output, one JSON object a line. docs/architecture.md describes both.\n";
 
@@ -59,7 +60,9 @@ Status OpenStandIns() {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename();
     const std::size_t so = name.find(".so");
-    if (so == std::string::npos || name.find_first_not_of(".0123456789", so + 3) != std::string::npos) continue;
+    if (so == std::string::npos ||
+        name.find_first_not_of(".0123456789", so + 3) != std::string::npos)
+      continue;
     libraries.push_back(entry.path());
   }
   if (libraries.empty()) {
@@ -88,7 +91,8 @@ Result<ServeFn> OpenStep() {
   const fs::path path =
       named != nullptr ? fs::path(named) : BesideProgram("lib/memmodel/libmemmodel_step.so");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (library == nullptr) return Status::Unavailable(std::string("cannot load LibTorch: ") + dlerror());
+  if (library == nullptr)
+    return Status::Unavailable(std::string("cannot load LibTorch: ") + dlerror());
   void* entry = dlsym(library, "memmodel_step_serve");
   if (entry == nullptr) return Status::Unavailable(std::string(dlerror()));
   return reinterpret_cast<ServeFn>(entry);

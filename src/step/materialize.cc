@@ -19,7 +19,8 @@ at::Tensor Materialize(const at::Tensor& tensor, at::Device device,
   at::ScalarType type = tensor.scalar_type();
   if (dtype && tensor.is_floating_point()) type = *dtype;
   if (tensor.device() == device && tensor.scalar_type() == type) return tensor;
-  const at::TensorOptions options = tensor.options().device(device).dtype(type).requires_grad(false);
+  const at::TensorOptions options =
+      tensor.options().device(device).dtype(type).requires_grad(false);
   const bool dense = tensor.is_non_overlapping_and_dense();
   if (dense && DenseBytes(tensor) <= kCopiedBytes) return tensor.to(options);
   if (dense) return at::empty_strided(tensor.sizes(), tensor.strides(), options);

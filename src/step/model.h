@@ -41,13 +41,18 @@ class Model {
   virtual void ToDtype(at::ScalarType dtype) = 0;  // floating-point tensors only
   virtual void SetTraining(bool training) = 0;
 
+  // Does what every run of forward would do first, if that needs no device. For the
+  // caller's autograd and autocast state.
+  virtual void Prepare() {}
+
   // Runs forward under the caller's autograd and autocast state. Throws c10::Error.
   virtual c10::IValue Forward(const std::vector<at::Tensor>& inputs) = 0;
 
   // What the file says about its inputs; empty if it says nothing.
   [[nodiscard]] virtual std::vector<InputSpec> StoredInputs() const { return {}; }
   // Guesses for inputs about which neither the file nor the user says anything, the
-  // likeliest first; each is a full list of inputs.
+  // likeliest first; each is a full list of inputs. May leave traces in the model that
+  // change how it runs: call it in a process that runs nothing.
   [[nodiscard]] virtual std::vector<std::vector<InputSpec>> InputCandidates() const { return {}; }
   // Inputs that forward needs; 0 if that is not known.
   [[nodiscard]] virtual std::size_t InputCount() const { return 0; }

@@ -185,8 +185,8 @@ class Muon : public Optimizer {
         nesterov_(options.Flag("nesterov", true)),
         ns_steps_(static_cast<int>(std::clamp(options.Number("ns_steps", 5), 0.0, 99.0))) {
     for (const NamedTensor& parameter : this->parameters()) {
-      TORCH_CHECK(parameter.tensor.dim() == 2, "Muon only supports 2D parameters; ",
-                  parameter.name, " has the shape ", parameter.tensor.sizes());
+      TORCH_CHECK(parameter.tensor.dim() == 2, "Muon only supports 2D parameters; ", parameter.name,
+                  " has the shape ", parameter.tensor.sizes());
     }
   }
 

@@ -34,16 +34,18 @@ class Adam : public Optimizer {
       const std::size_t k = active.index[i];
       if (State(kStep, k).defined()) continue;
       const at::Tensor& param = active.params[i];
-      State(kStep, k) =
-          NewStep(param, capturable_ || implementation_ == Implementation::kFused);
+      State(kStep, k) = NewStep(param, capturable_ || implementation_ == Implementation::kFused);
       State(kExpAvg, k) = at::zeros_like(param);
       State(kExpAvgSq, k) = at::zeros_like(param);
       if (amsgrad_) State(kMaxExpAvgSq, k) = at::zeros_like(param);
     }
     switch (implementation_) {
-      case Implementation::kForeach: return Foreach(active);
-      case Implementation::kSingleTensor: return SingleTensor(active);
-      case Implementation::kFused: return Fused(active);
+      case Implementation::kForeach:
+        return Foreach(active);
+      case Implementation::kSingleTensor:
+        return SingleTensor(active);
+      case Implementation::kFused:
+        return Fused(active);
     }
   }
 
@@ -158,8 +160,7 @@ class Adam : public Optimizer {
       TensorList steps = Gather(kStep, group.index);
       const TensorList exp_avg = Gather(kExpAvg, group.index);
       const TensorList exp_avg_sq = Gather(kExpAvgSq, group.index);
-      const TensorList maximum =
-          amsgrad_ ? Gather(kMaxExpAvgSq, group.index) : TensorList();
+      const TensorList maximum = amsgrad_ ? Gather(kMaxExpAvgSq, group.index) : TensorList();
       at::_foreach_add_(steps, 1);
       if (decoupled_) {
         at::_fused_adamw_(group.params, group.grads, exp_avg, exp_avg_sq, maximum, steps, lr_,
@@ -188,7 +189,8 @@ class Adam : public Optimizer {
 
 }  // namespace
 
-std::unique_ptr<Optimizer> MakeAdam(OptimizerOptions& options, std::vector<NamedTensor> parameters) {
+std::unique_ptr<Optimizer> MakeAdam(OptimizerOptions& options,
+                                    std::vector<NamedTensor> parameters) {
   return std::make_unique<Adam>(options, std::move(parameters), /*decoupled=*/false);
 }
 

@@ -196,8 +196,8 @@ class RAdam : public AdamKin {
     const double rect = Rectification(step);
     if (rect > 0) {
       const at::Tensor scaled = temporary_ * lr_;
-      const at::Tensor adaptive =
-          State(kExpAvgSq, k).sqrt().add_(eps_).reciprocal() * std::sqrt(1 - std::pow(beta2_, step));
+      const at::Tensor adaptive = State(kExpAvgSq, k).sqrt().add_(eps_).reciprocal() *
+                                  std::sqrt(1 - std::pow(beta2_, step));
       param.add_(scaled * adaptive * rect, -1.0);
     } else {
       param.add_(temporary_ * lr_, -1.0);

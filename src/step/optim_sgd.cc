@@ -27,9 +27,12 @@ class Sgd : public Optimizer {
  protected:
   void Update(const Active& active) override {
     switch (implementation_) {
-      case Implementation::kForeach: return Foreach(active);
-      case Implementation::kSingleTensor: return SingleTensor(active);
-      case Implementation::kFused: return Fused(active);
+      case Implementation::kForeach:
+        return Foreach(active);
+      case Implementation::kSingleTensor:
+        return SingleTensor(active);
+      case Implementation::kFused:
+        return Fused(active);
     }
   }
 
@@ -104,8 +107,8 @@ class Sgd : public Optimizer {
     }
     for (const Active& group : Groups(active)) {
       const TensorList buffers = momentum_ == 0 ? TensorList() : Gather(kMomentum, group.index);
-      at::_fused_sgd_(group.params, group.grads, buffers, weight_decay_, momentum_, lr_,
-                      dampening_, nesterov_, maximize_, first, grad_scale(), found_inf());
+      at::_fused_sgd_(group.params, group.grads, buffers, weight_decay_, momentum_, lr_, dampening_,
+                      nesterov_, maximize_, first, grad_scale(), found_inf());
     }
   }
 

@@ -19,11 +19,13 @@ struct Known {
 };
 
 constexpr std::array kKnown = {
-    Known{"sgd", MakeSgd},           Known{"adam", MakeAdam},         Known{"adamw", MakeAdamW},
-    Known{"rmsprop", MakeRmsprop},   Known{"adagrad", MakeAdagrad},   Known{"adafactor", MakeAdafactor},
-    Known{"nadam", MakeNAdam},       Known{"radam", MakeRAdam},       Known{"adamax", MakeAdamax},
-    Known{"adadelta", MakeAdadelta}, Known{"asgd", MakeAsgd},         Known{"rprop", MakeRprop},
-    Known{"muon", MakeMuon},         Known{"custom", MakeCustom},
+    Known{"sgd", MakeSgd},         Known{"adam", MakeAdam},
+    Known{"adamw", MakeAdamW},     Known{"rmsprop", MakeRmsprop},
+    Known{"adagrad", MakeAdagrad}, Known{"adafactor", MakeAdafactor},
+    Known{"nadam", MakeNAdam},     Known{"radam", MakeRAdam},
+    Known{"adamax", MakeAdamax},   Known{"adadelta", MakeAdadelta},
+    Known{"asgd", MakeAsgd},       Known{"rprop", MakeRprop},
+    Known{"muon", MakeMuon},       Known{"custom", MakeCustom},
 };
 
 }  // namespace
@@ -144,8 +146,8 @@ TensorList Optimizer::Gather(std::size_t slot, const std::vector<std::size_t>& i
 
 std::vector<Optimizer::Active> Optimizer::Groups(const Active& active) {
   const std::vector<std::optional<at::Tensor>> params(active.params.begin(), active.params.end());
-  const auto grouped = at::native::_group_tensors_by_first_tensors_device_and_dtype(
-      {params}, /*with_indices=*/true);
+  const auto grouped =
+      at::native::_group_tensors_by_first_tensors_device_and_dtype({params}, /*with_indices=*/true);
   std::vector<Active> groups;
   for (const auto& [key, tensors_and_indices] : grouped) {
     Active group;

@@ -66,7 +66,8 @@ class PickleReader {
       Fail("a mark is missing");
       return {};
     }
-    std::vector<PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark), stack_.end());
+    std::vector<PickleValue*> items(stack_.begin() + static_cast<std::ptrdiff_t>(mark),
+                                    stack_.end());
     stack_.resize(mark - 1);
     return items;
   }
@@ -132,8 +133,7 @@ class PickleReader {
   void AddEntries(std::vector<PickleValue*> entries) {
     if (stack_.empty()) return Fail("it sets items on nothing");
     PickleValue* target = stack_.back();
-    std::vector<PickleValue*>& list =
-        target->kind == Kind::kCall ? target->entries : target->items;
+    std::vector<PickleValue*>& list = target->kind == Kind::kCall ? target->entries : target->items;
     if (target->kind == Kind::kCall || target->kind == Kind::kDict || target->kind == Kind::kList) {
       list.insert(list.end(), entries.begin(), entries.end());
     }
@@ -152,42 +152,113 @@ class PickleReader {
 
   void Step(unsigned char op) {
     switch (op) {
-      case 0x80: Take(1); break;                            // PROTO
-      case 0x95: Take(8); break;                            // FRAME
-      case '(': Push(Kind::kMark); break;                   // MARK
-      case 'N': Push(Kind::kOther); break;                  // NONE
-      case 0x88: PushInt(1); break;                         // NEWTRUE
-      case 0x89: PushInt(0); break;                         // NEWFALSE
-      case 'J': PushInt(static_cast<std::int32_t>(TakeNumber(4))); break;  // BININT
-      case 'K': PushInt(static_cast<std::int64_t>(TakeNumber(1))); break;  // BININT1
-      case 'M': PushInt(static_cast<std::int64_t>(TakeNumber(2))); break;  // BININT2
-      case 0x8a: PushLong(Take(TakeNumber(1))); break;      // LONG1
-      case 0x8b: PushLong(Take(TakeNumber(4))); break;      // LONG4
-      case 'G': PushBytes(8); break;                        // BINFLOAT
-      case 'X': PushText(TakeNumber(4)); break;             // BINUNICODE
-      case 0x8c: PushText(TakeNumber(1)); break;            // SHORT_BINUNICODE
-      case 0x8d: PushText(TakeNumber(8)); break;            // BINUNICODE8
-      case 'T': PushText(TakeNumber(4)); break;             // BINSTRING
-      case 'U': PushText(TakeNumber(1)); break;             // SHORT_BINSTRING
-      case 'B': PushBytes(TakeNumber(4)); break;            // BINBYTES
-      case 'C': PushBytes(TakeNumber(1)); break;            // SHORT_BINBYTES
-      case 0x8e: PushBytes(TakeNumber(8)); break;           // BINBYTES8
-      case 0x96: PushBytes(TakeNumber(8)); break;           // BYTEARRAY8
-      case '}': Push(Kind::kDict); break;                   // EMPTY_DICT
-      case ']': Push(Kind::kList); break;                   // EMPTY_LIST
-      case 0x8f: Push(Kind::kOther); break;                 // EMPTY_SET
-      case ')': Push(Kind::kTuple); break;                  // EMPTY_TUPLE
-      case 0x85: PushTuple(1); break;                       // TUPLE1
-      case 0x86: PushTuple(2); break;                       // TUPLE2
-      case 0x87: PushTuple(3); break;                       // TUPLE3
-      case 'h': Get(TakeNumber(1)); break;                  // BINGET
-      case 'j': Get(TakeNumber(4)); break;                  // LONG_BINGET
-      case 'q': Put(TakeNumber(1)); break;                  // BINPUT
-      case 'r': Put(TakeNumber(4)); break;                  // LONG_BINPUT
-      case 0x94: Put(memo_.size()); break;                  // MEMOIZE
-      case '0': Pop(); break;                               // POP
-      case '1': PopToMark(); break;                         // POP_MARK
-      default: StepOnObjects(op);
+      case 0x80:
+        Take(1);
+        break;  // PROTO
+      case 0x95:
+        Take(8);
+        break;  // FRAME
+      case '(':
+        Push(Kind::kMark);
+        break;  // MARK
+      case 'N':
+        Push(Kind::kOther);
+        break;  // NONE
+      case 0x88:
+        PushInt(1);
+        break;  // NEWTRUE
+      case 0x89:
+        PushInt(0);
+        break;  // NEWFALSE
+      case 'J':
+        PushInt(static_cast<std::int32_t>(TakeNumber(4)));
+        break;  // BININT
+      case 'K':
+        PushInt(static_cast<std::int64_t>(TakeNumber(1)));
+        break;  // BININT1
+      case 'M':
+        PushInt(static_cast<std::int64_t>(TakeNumber(2)));
+        break;  // BININT2
+      case 0x8a:
+        PushLong(Take(TakeNumber(1)));
+        break;  // LONG1
+      case 0x8b:
+        PushLong(Take(TakeNumber(4)));
+        break;  // LONG4
+      case 'G':
+        PushBytes(8);
+        break;  // BINFLOAT
+      case 'X':
+        PushText(TakeNumber(4));
+        break;  // BINUNICODE
+      case 0x8c:
+        PushText(TakeNumber(1));
+        break;  // SHORT_BINUNICODE
+      case 0x8d:
+        PushText(TakeNumber(8));
+        break;  // BINUNICODE8
+      case 'T':
+        PushText(TakeNumber(4));
+        break;  // BINSTRING
+      case 'U':
+        PushText(TakeNumber(1));
+        break;  // SHORT_BINSTRING
+      case 'B':
+        PushBytes(TakeNumber(4));
+        break;  // BINBYTES
+      case 'C':
+        PushBytes(TakeNumber(1));
+        break;  // SHORT_BINBYTES
+      case 0x8e:
+        PushBytes(TakeNumber(8));
+        break;  // BINBYTES8
+      case 0x96:
+        PushBytes(TakeNumber(8));
+        break;  // BYTEARRAY8
+      case '}':
+        Push(Kind::kDict);
+        break;  // EMPTY_DICT
+      case ']':
+        Push(Kind::kList);
+        break;  // EMPTY_LIST
+      case 0x8f:
+        Push(Kind::kOther);
+        break;  // EMPTY_SET
+      case ')':
+        Push(Kind::kTuple);
+        break;  // EMPTY_TUPLE
+      case 0x85:
+        PushTuple(1);
+        break;  // TUPLE1
+      case 0x86:
+        PushTuple(2);
+        break;  // TUPLE2
+      case 0x87:
+        PushTuple(3);
+        break;  // TUPLE3
+      case 'h':
+        Get(TakeNumber(1));
+        break;  // BINGET
+      case 'j':
+        Get(TakeNumber(4));
+        break;  // LONG_BINGET
+      case 'q':
+        Put(TakeNumber(1));
+        break;  // BINPUT
+      case 'r':
+        Put(TakeNumber(4));
+        break;  // LONG_BINPUT
+      case 0x94:
+        Put(memo_.size());
+        break;  // MEMOIZE
+      case '0':
+        Pop();
+        break;  // POP
+      case '1':
+        PopToMark();
+        break;  // POP_MARK
+      default:
+        StepOnObjects(op);
     }
   }
 
@@ -198,12 +269,21 @@ class PickleReader {
         Push(Kind::kTuple)->items = std::move(items);
         break;
       }
-      case 'a': AddEntries({Pop()}); break;  // APPEND (what it appends to is below)
-      case 'e':                              // APPENDS
-      case 'u': AddEntries(PopToMark()); break;  // SETITEMS
-      case 0x90: PopToMark(); break;             // ADDITEMS
-      case 0x91: PopToMark(); Push(Kind::kOther); break;  // FROZENSET
-      case 's': {                            // SETITEM
+      case 'a':
+        AddEntries({Pop()});
+        break;   // APPEND (what it appends to is below)
+      case 'e':  // APPENDS
+      case 'u':
+        AddEntries(PopToMark());
+        break;  // SETITEMS
+      case 0x90:
+        PopToMark();
+        break;  // ADDITEMS
+      case 0x91:
+        PopToMark();
+        Push(Kind::kOther);
+        break;     // FROZENSET
+      case 's': {  // SETITEM
         PickleValue* value = Pop();
         PickleValue* key = Pop();
         AddEntries({key, value});
@@ -225,7 +305,7 @@ class PickleReader {
         Push(Kind::kPersistent)->items = {id};
         break;
       }
-      case 0x81:  // NEWOBJ
+      case 0x81:   // NEWOBJ
       case 'R': {  // REDUCE
         PickleValue* arguments = Pop();
         PickleValue* callable = Pop();
@@ -245,7 +325,8 @@ class PickleReader {
         stack_.back()->state = state;
         break;
       }
-      default: Fail("an opcode that torch.save does not write");
+      default:
+        Fail("an opcode that torch.save does not write");
     }
   }
 

@@ -51,7 +51,9 @@ bool IsCall(const PickleValue* value, std::string_view function) {
          value->items[0]->text.starts_with(function);
 }
 
-const std::vector<PickleValue*>& Arguments(const PickleValue* call) { return call->items[1]->items; }
+const std::vector<PickleValue*>& Arguments(const PickleValue* call) {
+  return call->items[1]->items;
+}
 
 // Entries of a dict or OrderedDict, {key, value, ...}; null for anything else.
 const std::vector<PickleValue*>* EntriesOf(const PickleValue* value) {
@@ -134,11 +136,13 @@ class Collector {
       const auto visit = [&](std::string_view key, const auto& fn) {
         const std::vector<PickleValue*>* entries = EntriesOf(Member(module->state, key));
         for (std::size_t i = 0; entries != nullptr && i + 1 < entries->size(); i += 2) {
-          fn((*entries)[i + 1], path.empty() ? (*entries)[i]->text : path + "." + (*entries)[i]->text);
+          fn((*entries)[i + 1],
+             path.empty() ? (*entries)[i]->text : path + "." + (*entries)[i]->text);
         }
       };
       visit("_parameters", [&](const PickleValue* v, const std::string& n) { AddTensor(v, n); });
-      visit("_modules", [&](const PickleValue* v, const std::string& n) { queue.emplace_back(v, n); });
+      visit("_modules",
+            [&](const PickleValue* v, const std::string& n) { queue.emplace_back(v, n); });
     }
   }
 
@@ -201,8 +205,10 @@ Result<StateDictAnswer> Describe(const PickleValue* root, const std::string& nam
     return Status::BadInput(name + " declares a tensor of an impossible size");
   }
   if (collector.empty()) {
-    return Status::BadInput(name + " was written by torch.save, but holds no weights that can be "
-                            "recognised; export the model with torch.jit.save or torch.export.save");
+    return Status::BadInput(
+        name +
+        " was written by torch.save, but holds no weights that can be "
+        "recognised; export the model with torch.jit.save or torch.export.save");
   }
   return collector.Finish(what);
 }
@@ -221,7 +227,8 @@ Result<StateDictAnswer> DescribePickle(const std::string& path, const Archive& a
   if (archive.kind == ArchiveKind::kPickle) return WalkPickle(archive.pickle, path);
   // The old form is a row of pickles: magic number, protocol version, system
   // information, the object; then the storages.
-  const auto kMagic = static_cast<std::int64_t>(0xa86a20f9469cfc6cULL);  // low bits of 0x1950a86a20f9469cfc6c
+  const auto kMagic =
+      static_cast<std::int64_t>(0xa86a20f9469cfc6cULL);  // low bits of 0x1950a86a20f9469cfc6c
   std::string bytes(std::min(archive.file->size(), kLegacyBytes), '\0');
   bytes.resize(archive.file->read(0, bytes.data(), bytes.size()));
   std::string_view rest = bytes;
@@ -229,7 +236,8 @@ Result<StateDictAnswer> DescribePickle(const std::string& path, const Archive& a
     Pickle pickle;
     const Status status = pickle.Read(rest);
     if (i == 0 && (!status.ok() || pickle.root()->number != kMagic)) {
-      return Status::BadInput(path + " is a Python pickle, but not one of torch.save; expected a "
+      return Status::BadInput(path +
+                              " is a Python pickle, but not one of torch.save; expected a "
                               "file of torch.jit.save (.pt) or torch.export.save (.pt2)");
     }
     if (!status.ok()) return Status::BadInput(path + ": " + status.message());

@@ -1,10 +1,7 @@
 #include "src/step/probe.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <torch/csrc/jit/passes/autocast.h>
-#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <chrono>
 #include <memory>
@@ -13,6 +10,7 @@
 #include "src/step/device.h"
 #include "src/step/torch_compat.h"
 #include "src/step/training.h"
+#include "src/tracer/known_bytes.h"
 #include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
@@ -30,17 +28,9 @@ Failure& LastOutOfMemory() {
   return failure;
 }
 
-void ConfigureTorch() {
-  at::set_num_threads(1);
-  // The profiling executor changes from the second run on what is saved for
-  // backward; eager PyTorch does as the plain executor.
-  torch::jit::setGraphExecutorOptimize(false);
-  // Autocast is the dispatcher's, as in eager PyTorch, not a graph pass.
-  torch::jit::setAutocastMode(false);
-}
-
 bool IsOutOfMemory(const std::string& message) {
-  return message.starts_with("CUDA out of memory") || message.find("CUDA error: out of memory") != std::string::npos;
+  return message.starts_with("CUDA out of memory") ||
+         message.find("CUDA error: out of memory") != std::string::npos;
 }
 
 std::string Metadata(const Job& job, const Probe& probe, const LossPlan& plan) {
@@ -61,25 +51,25 @@ std::string Metadata(const Job& job, const Probe& probe, const LossPlan& plan) {
 }  // namespace
 
 ProbeAnswer RunProbe(const Job& job, const Probe& probe, const std::vector<InputSpec>& inputs,
-                     const LossPlan& plan, Model& model, char* shared_name) {
+                     const LossPlan& plan, Model& model, tracer::LastStarted* last) {
   const auto start = std::chrono::steady_clock::now();
   ProbeAnswer answer;
   answer.id = probe.id;
   answer.loss = plan.kind;
   std::unique_ptr<tracer::Recorder> recorder;
   try {
-    ConfigureTorch();
     StartDevice(job, probe);
     c10::cuda::CUDACachingAllocator::attachOutOfMemoryObserver(
         [](std::int64_t, std::size_t, std::size_t, std::size_t) {
           LastOutOfMemory() = {tracer::CurrentOperatorName(), tracer::CurrentModulePath()};
         });
     if (probe.trace.empty()) {
-      tracer::WatchOperators(tracer::OperatorDetail::kNameOnly, shared_name);
+      tracer::WatchOperators(tracer::OperatorDetail::kNameOnly, last);
     } else {
-      recorder = std::make_unique<tracer::Recorder>(shared_name);
+      recorder = std::make_unique<tracer::Recorder>(last);
     }
     tracer::WatchUnknownReads(probe.unknown_count);
+    tracer::ForgetReusedBytes();
     // Never destroyed: the process ends with its tensors alive.
     auto* training = new Training(job, probe, inputs, model, recorder.get());
     training->Run(plan, &answer);
@@ -91,7 +81,8 @@ ProbeAnswer RunProbe(const Job& job, const Probe& probe, const std::vector<Input
       answer.error_operator = LastOutOfMemory().op;
       answer.error_module = LastOutOfMemory().module;
     } else {
-      answer.error_operator = shared_name;
+      answer.error_operator = last->op;
+      answer.error_module = last->module;
     }
   }
   ReadPeaks(&answer);
@@ -110,15 +101,14 @@ ProbeAnswer RunProbe(const Job& job, const Probe& probe, const std::vector<Input
 }
 
 Trial TryInputs(const Job& job, const std::vector<InputSpec>& inputs, std::int64_t batch,
-                Model& model, char* shared_name) {
+                Model& model, tracer::LastStarted* last) {
   Trial trial;
   try {
-    ConfigureTorch();
     Probe probe;
     probe.batch = batch;
     StartDevice(job, probe);
     at::globalContext().setUserEnabledCuDNN(!job.virtual_device);
-    tracer::WatchOperators(tracer::OperatorDetail::kNameOnly, shared_name);
+    tracer::WatchOperators(tracer::OperatorDetail::kFull, last);
     auto* training = new Training(job, probe, inputs, model, nullptr);
     const c10::IValue output = training->Try();
     const bool wants_loss = job.training || job.loss != "auto";
@@ -135,8 +125,8 @@ Trial TryInputs(const Job& job, const std::vector<InputSpec>& inputs, std::int64
     }
   } catch (const std::exception& e) {
     trial.error = FirstLine(e);
-    trial.op = shared_name;
-    trial.module = ScriptModulePath(e);
+    trial.op = last->op;
+    trial.module = last->module;
   }
   return trial;
 }

@@ -9,13 +9,14 @@
 #include "src/step/job.h"
 #include "src/step/loss.h"
 #include "src/step/model.h"
+#include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
 
 // Runs the probe and fills in all that is known, whatever happens: out of memory and
-// errors are outcomes. `shared_name`: see tracer::WatchOperators.
+// errors are outcomes. `last`: see tracer::WatchOperators.
 ProbeAnswer RunProbe(const Job& job, const Probe& probe, const std::vector<InputSpec>& inputs,
-                     const LossPlan& plan, Model& model, char* shared_name);
+                     const LossPlan& plan, Model& model, tracer::LastStarted* last);
 
 // What a trial of the inputs found.
 struct Trial {
@@ -29,7 +30,7 @@ struct Trial {
 // Runs forward once for two samples and plans the loss. Convolutions run without
 // cuDNN, whose heuristics take longer than all else and do not matter here.
 Trial TryInputs(const Job& job, const std::vector<InputSpec>& inputs, std::int64_t batch,
-                Model& model, char* shared_name);
+                Model& model, tracer::LastStarted* last);
 
 std::string FormatTrial(const Trial& trial);
 Trial ParseTrial(const std::string& text);  // "" or damaged: an error that says so

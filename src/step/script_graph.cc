@@ -1,9 +1,15 @@
 #include "src/step/script_graph.h"
 
+#include <ATen/ops/_cudnn_rnn_flatten_weight.h>
 #include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace memmodel::step {
 namespace {
@@ -37,11 +43,19 @@ bool IsConstant(const Node* node) {
   return node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value);
 }
 
-// aten::index takes indices on the CPU; aten::to is the graph's own move.
+// Whether an aten::to names a device.
+bool MovesToDevice(const Node* node) {
+  return std::any_of(node->inputs().begin(), node->inputs().end(), [](const auto* input) {
+    return input->type()->kind() == c10::TypeKind::DeviceObjType;
+  });
+}
+
+// aten::index takes indices on the CPU; aten::to may be the graph's own move.
 bool TakesCpuTensor(const Node* user) {
   static const auto kTo = c10::Symbol::fromQualString("aten::to");
   static const auto kIndex = c10::Symbol::fromQualString("aten::index");
-  if (user->kind() == kTo || user->kind() == kIndex) return true;
+  if (user->kind() == kTo) return MovesToDevice(user);
+  if (user->kind() == kIndex) return true;
   if (user->kind() != c10::prim::ListConstruct) return false;
   return std::all_of(user->output()->uses().begin(), user->output()->uses().end(),
                      [](const torch::jit::Use& use) { return use.user->kind() == kIndex; });
@@ -58,18 +72,93 @@ void RewriteDevices(const torch::jit::Module& module) {
   });
 }
 
-void MoveConstants(const torch::jit::Module& module, at::Device device) {
-  VisitAll(module, [device](Node* node) {
-    if (!IsConstant(node) || node->kindOf(c10::attr::value) != AttributeKind::t) return;
-    const at::Tensor tensor = node->t(c10::attr::value);
-    if (!tensor.device().is_cpu() || tensor.dim() == 0) return;
-    const auto& uses = node->output()->uses();
-    if (std::all_of(uses.begin(), uses.end(),
-                    [](const torch::jit::Use& use) { return TakesCpuTensor(use.user); })) {
+void RemoveFullSlices(const torch::jit::Module& module) {
+  static const auto kSlice = c10::Symbol::fromQualString("aten::slice");
+  std::vector<Node*> full;
+  VisitAll(module, [&](Node* node) {
+    // (self, dim, start, end, step); slices of lists have no dim
+    if (node->kind() != kSlice || node->inputs().size() != 5 ||
+        node->input(0)->type()->kind() != c10::TypeKind::TensorType) {
       return;
     }
-    node->t_(c10::attr::value, tensor.to(device));
+    const auto is = [&](std::size_t i, std::int64_t number) {
+      const std::optional<c10::IValue> value = torch::jit::toIValue(node->input(i));
+      if (!value) return false;
+      return (value->isNone() && i != 4) || (value->isInt() && value->toInt() == number);
+    };
+    if (is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1)) {
+      full.push_back(node);
+    }
   });
+  for (Node* node : full) {
+    node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+}
+
+namespace {
+
+// The tensor constant of `node` that has to move; nullptr if it is none.
+bool HasToMove(const Node* node) {
+  if (!IsConstant(node) || node->kindOf(c10::attr::value) != AttributeKind::t) return false;
+  const at::Tensor& tensor = node->t(c10::attr::value);
+  if (!tensor.device().is_cpu() || tensor.dim() == 0) return false;
+  const auto& uses = node->output()->uses();
+  return !std::all_of(uses.begin(), uses.end(),
+                      [](const torch::jit::Use& use) { return TakesCpuTensor(use.user); });
+}
+
+}  // namespace
+
+bool HasConstantsToMove(const torch::jit::Module& module) {
+  bool found = false;
+  VisitAll(module, [&](const Node* node) { found = found || HasToMove(node); });
+  return found;
+}
+
+void MoveConstants(const torch::jit::Module& module, at::Device device) {
+  VisitAll(module, [device](Node* node) {
+    if (HasToMove(node)) node->t_(c10::attr::value, node->t(c10::attr::value).to(device));
+  });
+}
+
+void FlattenRecurrentWeights(const torch::jit::Module& module) {
+  const std::string name = module.type()->name() ? module.type()->name()->qualifiedName() : "";
+  if (name.find("torch.nn.modules.rnn.") == std::string::npos) return;
+  const auto weight = [&](const std::string& attribute) -> std::optional<at::Tensor> {
+    if (!module.hasattr(attribute) || !module.attr(attribute).isTensor()) return std::nullopt;
+    return module.attr(attribute).toTensor();
+  };
+  std::vector<at::Tensor> weights;
+  std::int64_t layers = 0;
+  std::int64_t per_layer = 0;
+  bool bidirectional = false;
+  for (;; ++layers) {
+    const std::string layer = "_l" + std::to_string(layers);
+    if (!weight("weight_ih" + layer)) break;
+    for (const std::string& direction : {std::string(), std::string("_reverse")}) {
+      std::int64_t count = 0;
+      for (const char* part : {"weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"}) {
+        const auto tensor = weight(part + layer + direction);
+        if (!tensor) continue;
+        if (!tensor->is_cuda()) return;
+        weights.push_back(*tensor);
+        ++count;
+      }
+      if (count == 0) continue;
+      per_layer = count;
+      bidirectional = bidirectional || !direction.empty();
+    }
+  }
+  if (weights.size() < 2) return;
+  // cudnnRNNMode_t, as torch/backends/cudnn/rnn.py maps it; tanh and relu need the same.
+  const bool lstm = name.ends_with(".LSTM");
+  const std::int64_t mode = lstm ? 2 : name.ends_with(".GRU") ? 3 : 1;
+  const std::int64_t gates = lstm ? 4 : mode == 3 ? 3 : 1;
+  const std::int64_t hidden = weights[1].size(0) / gates;
+  const std::int64_t projected = weights[1].size(1) == hidden ? 0 : weights[1].size(1);
+  at::_cudnn_rnn_flatten_weight(weights, per_layer, weights[0].size(1), mode, hidden, projected,
+                                layers, /*batch_first=*/false, bidirectional);
 }
 
 }  // namespace memmodel::step

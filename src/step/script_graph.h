@@ -10,9 +10,20 @@ namespace memmodel::step {
 // of them become cuda:0, where the network is going to run. No CUDA call is made.
 void RewriteDevices(const torch::jit::Module& module);
 
+// x[:, 0] is one select in eager PyTorch, which passes over full slices; TorchScript
+// writes a slice too, with a node of its own in backward. Takes full slices out.
+void RemoveFullSlices(const torch::jit::Module& module);
+
+// Whether MoveConstants has anything to move.
+bool HasConstantsToMove(const torch::jit::Module& module);
+
 // Moves the graph's tensor constants to `device`, except zero-dimensional ones and
 // those that the graph moves or indexes with itself: these work from the CPU.
 void MoveConstants(const torch::jit::Module& module, at::Device device);
+
+// RNNBase._apply of torch/nn/modules/rnn.py: if `module` is an nn.LSTM, nn.GRU or
+// nn.RNN, joins its weights into one block, as cuDNN wants them.
+void FlattenRecurrentWeights(const torch::jit::Module& module);
 
 }  // namespace memmodel::step
 

@@ -1,6 +1,5 @@
 #include "src/step/serve.h"
 
-#include <ATen/Parallel.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -25,6 +24,8 @@
 #include "src/step/optimizer.h"
 #include "src/step/pickle_walk.h"
 #include "src/step/probe.h"
+#include "src/step/torch_compat.h"
+#include "src/step/training.h"
 #include "src/step/worker.h"
 
 namespace memmodel::step {
@@ -42,7 +43,7 @@ class Server {
     Result<Job> job = ParseJob(job_line);
     if (!job.ok()) return Fail(job.status());
     job_ = std::move(job.value());
-    at::set_num_threads(1);
+    ConfigureTorch();
     const Result<std::unique_ptr<Optimizer>> optimizer = MakeOptimizer(job_.optimizer, {});
     if (!optimizer.ok()) return Fail(optimizer.status());
     const Result<Archive> archive = OpenArchive(job_.model);
@@ -63,6 +64,7 @@ class Server {
       Send(FormatError(found.status, found.op, found.module));
       return ExitCode(found.status);
     }
+    PrepareModel(job_, *model_);
     inputs_ = found.inputs;
     plan_ = found.plan;
     Send(FormatLoaded(Describe(found, start)));
@@ -147,7 +149,8 @@ class Server {
         ProbeAnswer answer;
         answer.id = running_[i].probe.id;
         answer.error_message = death;
-        answer.error_operator = worker.LastOperator();
+        answer.error_operator = worker.Last().op;
+        answer.error_module = worker.Last().module;
         Send(FormatProbe(answer));
       }
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -186,9 +189,9 @@ class Server {
       return;
     }
     running_.push_back({probe, Worker::Start(
-                                   [&](char* shared_name) {
-                                     return FormatProbe(RunProbe(job_, probe, inputs_, plan_,
-                                                                 *model_, shared_name));
+                                   [&](tracer::LastStarted* last) {
+                                     return FormatProbe(
+                                         RunProbe(job_, probe, inputs_, plan_, *model_, last));
                                    },
                                    {job_.memory_limit_bytes, job_.cpu_limit_s})});
   }

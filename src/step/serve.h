@@ -11,6 +11,7 @@ int Serve(const char* job_line, int in_fd, int out_fd);
 }  // namespace memmodel::step
 
 // Entry point of libmemmodel_step.so, looked up by memmodel-trace.
-extern "C" int memmodel_step_serve(const char* job_line, int in_fd, int out_fd);
+extern "C" __attribute__((visibility("default"))) int memmodel_step_serve(const char* job_line,
+                                                                          int in_fd, int out_fd);
 
 #endif  // MEMMODEL_SRC_STEP_SERVE_H_

@@ -17,7 +17,8 @@ Result<std::shared_ptr<SparseFile>> SparseFile::Open(const std::string& path) {
   struct stat info {};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     close(fd);
-    return Status::BadInput(path + (S_ISDIR(info.st_mode) ? " is a directory" : " is not a regular file") +
+    return Status::BadInput(path +
+                            (S_ISDIR(info.st_mode) ? " is a directory" : " is not a regular file") +
                             "; expected a TorchScript .pt or a torch.export .pt2 file");
   }
   return std::shared_ptr<SparseFile>(new SparseFile(fd, static_cast<std::size_t>(info.st_size)));

@@ -8,11 +8,21 @@ namespace memmodel::step {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, at::ScalarType>, 15> kDtypes = {{
-    {"float32", at::kFloat},     {"float64", at::kDouble},  {"float16", at::kHalf},
-    {"bfloat16", at::kBFloat16}, {"int64", at::kLong},      {"int32", at::kInt},
-    {"int16", at::kShort},       {"int8", at::kChar},       {"uint8", at::kByte},
-    {"bool", at::kBool},         {"float", at::kFloat},     {"half", at::kHalf},
-    {"long", at::kLong},         {"int", at::kInt},         {"complex64", at::kComplexFloat},
+    {"float32", at::kFloat},
+    {"float64", at::kDouble},
+    {"float16", at::kHalf},
+    {"bfloat16", at::kBFloat16},
+    {"int64", at::kLong},
+    {"int32", at::kInt},
+    {"int16", at::kShort},
+    {"int8", at::kChar},
+    {"uint8", at::kByte},
+    {"bool", at::kBool},
+    {"float", at::kFloat},
+    {"half", at::kHalf},
+    {"long", at::kLong},
+    {"int", at::kInt},
+    {"complex64", at::kComplexFloat},
 }};
 
 }  // namespace
@@ -31,11 +41,21 @@ std::string DtypeName(at::ScalarType dtype) {
   return c10::toString(dtype);
 }
 
+std::string FormatInputs(const std::vector<InputSpec>& inputs) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const InputSpec& input : inputs) {
+    list.push_back(
+        {{"name", input.name}, {"shape", input.shape}, {"dtype", DtypeName(input.dtype)}});
+  }
+  return list.dump();
+}
+
 Result<std::vector<InputSpec>> ParseStoredInputs(const std::string& text) {
   std::vector<InputSpec> inputs;
   if (text.empty()) return inputs;
-  const Status bad = Status::BadInput("its " + std::string(kStoredInputsFile) +
-                                      " is not a list of {name, shape, dtype}; give --input");
+  std::string message(kStoredInputsFile);
+  message += " in it is not a list of {name, shape, dtype}; give --input";
+  const Status bad = Status::BadInput(message);
   const nlohmann::json list = nlohmann::json::parse(text, nullptr, false);
   if (!list.is_array()) return bad;
   try {

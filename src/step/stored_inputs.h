@@ -19,6 +19,9 @@ inline constexpr std::string_view kStoredInputsFile = "memmodel_inputs.json";
 // "" gives no inputs.
 Result<std::vector<InputSpec>> ParseStoredInputs(const std::string& text);
 
+// The same list on one line, without a newline.
+std::string FormatInputs(const std::vector<InputSpec>& inputs);
+
 // "float32", "int64", ...: torch's names without "torch.".
 std::optional<at::ScalarType> ParseDtype(std::string_view name);
 std::string DtypeName(at::ScalarType dtype);

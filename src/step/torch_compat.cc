@@ -1,6 +1,9 @@
 #include "src/step/torch_compat.h"
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/jit/passes/autocast.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <string_view>
 
@@ -31,10 +34,13 @@ std::string FirstLine(const std::exception& error) {
   return std::string(Trim(text.substr(0, text.find('\n'))));
 }
 
-std::string ScriptModulePath(const std::exception& error) {
-  // Filled in below once the trace's form is known.
-  (void)error;
-  return "";
+void ConfigureTorch() {
+  at::set_num_threads(1);
+  // The profiling executor changes from the second run on what is saved for
+  // backward; eager PyTorch does as the plain executor.
+  torch::jit::setGraphExecutorOptimize(false);
+  // Autocast is the dispatcher's, as in eager PyTorch, not a graph pass.
+  torch::jit::setAutocastMode(false);
 }
 
 }  // namespace memmodel::step

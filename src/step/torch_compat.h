@@ -12,9 +12,10 @@ namespace memmodel::step {
 // one line, without C++ or TorchScript back traces.
 std::string FirstLine(const std::exception& error);
 
-// The module in which TorchScript's interpreter failed ("layer1.0.conv1"), read from
-// its trace; "" if the exception is not TorchScript's.
-std::string ScriptModulePath(const std::exception& error);
+// Settings that hold for the whole process and are inherited by its probes: one
+// thread (a fork copies no others), and a TorchScript interpreter that does what
+// eager PyTorch does.
+void ConfigureTorch();
 
 }  // namespace memmodel::step
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -15,6 +16,7 @@
 #include "src/step/materialize.h"
 #include "src/step/model.h"
 #include "src/step/script_graph.h"
+#include "src/step/script_lifetime.h"
 #include "src/step/stored_inputs.h"
 #include "src/step/torch_compat.h"
 
@@ -43,7 +45,11 @@ void VisitChildrenFirst(const Module& module, const Fn& fn) {
 class TorchScriptModel : public Model {
  public:
   TorchScriptModel(Module module, std::vector<InputSpec> stored)
-      : module_(std::move(module)), stored_(std::move(stored)) {}
+      : module_(std::move(module)), stored_(std::move(stored)) {
+    RewriteDevices(module_);
+    RemoveFullSlices(module_);
+    KeepAsPythonDoes(module_);
+  }
 
   // Module.parameters(): modules from the root down, each tensor once.
   [[nodiscard]] std::vector<NamedTensor> Parameters() const override {
@@ -57,22 +63,33 @@ class TorchScriptModel : public Model {
   void To(at::Device device) override {
     const at::NoGradGuard no_grad;
     Apply([&](const at::Tensor& t) { return Materialize(t, device, dtype_); });
-    MoveConstants(module_, device);
+    if (!prepared_) MoveConstants(module_, device);
   }
 
   void ToChannelsLast() override {
     const at::NoGradGuard no_grad;
     Apply([](const at::Tensor& t) {
-      return t.dim() == 4 || t.dim() == 5
-                 ? t.to(t.options(), /*non_blocking=*/false, /*copy=*/false,
-                        at::MemoryFormat::ChannelsLast)
-                 : t;
+      return t.dim() == 4 || t.dim() == 5 ? t.to(t.options(), /*non_blocking=*/false,
+                                                 /*copy=*/false, at::MemoryFormat::ChannelsLast)
+                                          : t;
     });
   }
 
   void ToDtype(at::ScalarType dtype) override { dtype_ = dtype; }
 
   void SetTraining(bool training) override { module_.train(training); }
+
+  // Compiles all functions, which takes longer than running them. Not possible while
+  // constants of the graphs have to move to the device first.
+  void Prepare() override {
+    if (HasConstantsToMove(module_)) return;
+    prepared_ = true;
+    torch::jit::Stack stack;
+    for (torch::jit::Function* function : module_._ivalue()->compilation_unit()->get_functions()) {
+      auto* graph_function = torch::jit::tryToGraphFunction(*function);
+      if (graph_function != nullptr) graph_function->get_executor().getPlanFor(stack);
+    }
+  }
 
   c10::IValue Forward(const std::vector<at::Tensor>& inputs) override {
     std::vector<c10::IValue> stack;
@@ -89,8 +106,9 @@ class TorchScriptModel : public Model {
 
   [[nodiscard]] std::size_t InputCount() const override {
     std::size_t needed = 0;
-    for (const auto& argument : module_.get_method("forward").function().getSchema().arguments()) {
-      needed += argument.name() != "self" && !argument.default_value() ? 1U : 0U;
+    const auto& arguments = module_.get_method("forward").function().getSchema().arguments();
+    for (std::size_t i = 1; i < arguments.size(); ++i) {  // 0 is the module, whatever its name
+      needed += arguments[i].default_value() ? 0U : 1U;
     }
     return needed;
   }
@@ -108,9 +126,9 @@ class TorchScriptModel : public Model {
         const c10::IValue& slot = module._ivalue()->getSlot(i);
         if (!wanted(type, i) || !slot.isTensor() || !slot.toTensor().defined()) continue;
         if (!seen.insert(slot.toTensor().unsafeGetTensorImpl()).second) continue;
-        tensors.push_back({path.empty() ? type.getAttributeName(i)
-                                        : path + "." + type.getAttributeName(i),
-                           slot.toTensor()});
+        tensors.push_back(
+            {path.empty() ? type.getAttributeName(i) : path + "." + type.getAttributeName(i),
+             slot.toTensor()});
       }
     });
     return tensors;
@@ -137,12 +155,14 @@ class TorchScriptModel : public Model {
            [&](std::size_t i, const at::Tensor& t) { module._ivalue()->setSlot(i, fn(t)); });
       each([&](std::size_t i) { return !type.is_parameter(i) && !type.is_buffer(i); },
            [&](std::size_t i, const at::Tensor& t) { module._ivalue()->setSlot(i, fn(t)); });
+      FlattenRecurrentWeights(module);
     });
   }
 
   Module module_;
   std::vector<InputSpec> stored_;
   std::optional<at::ScalarType> dtype_;
+  bool prepared_ = false;
 };
 
 }  // namespace
@@ -154,9 +174,9 @@ Result<std::unique_ptr<Model>> LoadTorchScript(const std::string& path, const Ar
     if (!module.find_method("forward")) {
       return Status::BadInput(path + " holds a module without a forward method");
     }
-    Result<std::vector<InputSpec>> stored = ParseStoredInputs(extra[std::string(kStoredInputsFile)]);
+    Result<std::vector<InputSpec>> stored =
+        ParseStoredInputs(extra[std::string(kStoredInputsFile)]);
     if (!stored.ok()) return Status::BadInput(path + ": " + stored.status().message());
-    RewriteDevices(module);
     return std::unique_ptr<Model>(
         std::make_unique<TorchScriptModel>(std::move(module), std::move(stored.value())));
   } catch (const std::exception& e) {

@@ -49,8 +49,7 @@ std::optional<at::ScalarType> WeightDtype(const Job& job) {
   return std::nullopt;
 }
 
-at::Tensor Fill(const std::vector<std::int64_t>& shape, at::ScalarType dtype,
-                bool virtual_device) {
+at::Tensor Fill(const std::vector<std::int64_t>& shape, at::ScalarType dtype, bool virtual_device) {
   const at::TensorOptions options = at::TensorOptions().device(kGpu).dtype(dtype);
   // Both take one block of the same size, as tensor.to("cuda") does.
   return virtual_device ? at::empty(shape, options) : at::zeros(shape, options);
@@ -69,8 +68,14 @@ std::vector<at::Tensor> MakeInputs(const std::vector<InputSpec>& specs, std::int
   return inputs;
 }
 
-Training::Training(const Job& job, const Probe& probe, std::vector<InputSpec> inputs,
-                   Model& model, tracer::Recorder* recorder)
+void PrepareModel(const Job& job, Model& model) {
+  model.SetTraining(job.training);
+  const Autocast autocast(job.precision);  // TorchScript compiles for it apart
+  model.Prepare();
+}
+
+Training::Training(const Job& job, const Probe& probe, std::vector<InputSpec> inputs, Model& model,
+                   tracer::Recorder* recorder)
     : job_(job), probe_(probe), specs_(std::move(inputs)), model_(model), recorder_(recorder) {}
 
 void Training::Mark(std::string_view text) {
@@ -214,10 +219,8 @@ void Training::TrainStep(ProbeAnswer* answer) {
   figures.step = ReadPhase();
   figures.reserved = ReservedBytes();
   answer->steps.push_back(figures);
-  if (minimal) {
-    loss_.reset();
-    output_.reset();
-  }
+  if (minimal || fresh) loss_.reset();
+  if (minimal) output_.reset();
 }
 
 void Training::InferStep(ProbeAnswer* answer) {

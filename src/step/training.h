@@ -21,6 +21,9 @@ namespace memmodel::step {
 std::vector<at::Tensor> MakeInputs(const std::vector<InputSpec>& specs, std::int64_t batch,
                                    bool virtual_device);
 
+// Lets the model compile what it can before probes are forked.
+void PrepareModel(const Job& job, Model& model);
+
 // Runs steps of one job. What lives how long is docs/training_step.md; the order of
 // the member variables' assignments is what the measured scripts do.
 class Training {
@@ -39,7 +42,7 @@ class Training {
   void LoadModel();
   void MakeBatch();
   c10::IValue CallModel();
-  void Forward();   // output_ and loss_ from inputs_
+  void Forward();  // output_ and loss_ from inputs_
   void Backward();
   void OptimizerStep();
   void TrainStep(ProbeAnswer* answer);

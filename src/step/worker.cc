@@ -44,15 +44,15 @@ Bytes ResidentBytes(pid_t pid) {
 
 }  // namespace
 
-std::unique_ptr<Worker> Worker::Start(const std::function<std::string(char*)>& work,
+std::unique_ptr<Worker> Worker::Start(const std::function<std::string(tracer::LastStarted*)>& work,
                                       const WorkerLimits& limits) {
   std::unique_ptr<Worker> worker(new Worker());
   worker->limits_ = limits;
-  void* shared = mmap(nullptr, tracer::kSharedNameBytes, PROT_READ | PROT_WRITE,
+  void* shared = mmap(nullptr, sizeof(tracer::LastStarted), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   std::array<int, 2> ends{};
   if (shared == MAP_FAILED || pipe2(ends.data(), O_CLOEXEC) != 0) return worker;
-  worker->shared_ = static_cast<char*>(shared);
+  worker->shared_ = static_cast<tracer::LastStarted*>(shared);
   const pid_t parent = getpid();
   worker->pid_ = fork();
   if (worker->pid_ == 0) {
@@ -79,7 +79,7 @@ Worker::~Worker() {
     waitpid(pid_, &status_, 0);
   }
   if (fd_ >= 0) close(fd_);
-  if (shared_ != nullptr) munmap(shared_, tracer::kSharedNameBytes);
+  if (shared_ != nullptr) munmap(shared_, sizeof(tracer::LastStarted));
 }
 
 bool Worker::Take() {
@@ -129,6 +129,8 @@ std::string Worker::Death() const {
   return "";
 }
 
-std::string Worker::LastOperator() const { return shared_ == nullptr ? "" : shared_; }
+tracer::LastStarted Worker::Last() const {
+  return shared_ == nullptr ? tracer::LastStarted() : *shared_;
+}
 
 }  // namespace memmodel::step

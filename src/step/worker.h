@@ -10,6 +10,7 @@
 #include <string>
 
 #include "memmodel/bytes.h"
+#include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
 
@@ -20,9 +21,9 @@ struct WorkerLimits {
 
 class Worker {
  public:
-  // Forks; the child runs `work`, whose argument is a buffer shared with the parent
-  // for the name of the running operator, sends what it returns and ends.
-  static std::unique_ptr<Worker> Start(const std::function<std::string(char*)>& work,
+  // Forks; the child runs `work`, whose argument is shared with the parent and says
+  // what is running, sends what it returns and ends.
+  static std::unique_ptr<Worker> Start(const std::function<std::string(tracer::LastStarted*)>& work,
                                        const WorkerLimits& limits);
   ~Worker();  // ends the process if it still runs
   Worker(const Worker&) = delete;
@@ -38,8 +39,8 @@ class Worker {
 
   // After Take() gave true: the answer, or "" and why there is none.
   [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] std::string Death() const;         // "" if it ended well
-  [[nodiscard]] std::string LastOperator() const;  // "" if none ran
+  [[nodiscard]] std::string Death() const;  // "" if it ended well
+  [[nodiscard]] tracer::LastStarted Last() const;
 
  private:
   Worker() = default;
@@ -49,7 +50,7 @@ class Worker {
   int status_ = 0;
   bool over_memory_ = false;
   WorkerLimits limits_;
-  char* shared_ = nullptr;
+  tracer::LastStarted* shared_ = nullptr;
   std::string text_;
 };
 

@@ -32,7 +32,7 @@ struct Frame {
 
 struct State {
   OperatorDetail detail = OperatorDetail::kNameOnly;
-  char* shared_name = nullptr;
+  LastStarted* last = nullptr;
   std::mutex mutex;  // guards all below
   std::vector<std::string> operators;
   std::vector<ModuleInfo> modules;
@@ -55,8 +55,8 @@ thread_local std::size_t depth = 0;
 thread_local ModuleId explicit_module = ModuleId::kNone;
 
 OperatorId InternOperator(State& state, const char* name) {
-  const auto [it, added] = state.operator_ids.try_emplace(
-      name, static_cast<OperatorId>(state.operators.size()));
+  const auto [it, added] =
+      state.operator_ids.try_emplace(name, static_cast<OperatorId>(state.operators.size()));
   if (added) state.operators.emplace_back(name);
   return it->second;
 }
@@ -69,7 +69,7 @@ ModuleId InternModule(State& state, const std::string& type, const std::string& 
 }
 
 // From TorchScript's "name(Type)::method" parts: {type of the innermost, dotted path}.
-// Parts without "(" are free functions, whose module is the one around them.
+// "CALL_FUNCTION::name" is a free function, whose module is the one around it.
 ModuleInfo FromHierarchy(const std::vector<std::string>& parts) {
   ModuleInfo info;
   for (const std::string& part : parts) {
@@ -78,7 +78,9 @@ ModuleInfo FromHierarchy(const std::vector<std::string>& parts) {
     if (open == std::string::npos || close == std::string::npos) continue;
     const std::string name = part.substr(0, open);
     info.type = part.substr(open + 1, close - open - 1);
-    if (name == "TOP" || name == "SELF" || name.empty() || name == "INSTANCE_NAME_UNKNOWN") continue;
+    if (name.starts_with("CALL_FUNCTION")) continue;
+    if (name == "TOP" || name == "SELF" || name.empty() || name == "INSTANCE_NAME_UNKNOWN")
+      continue;
     if (!info.path.empty()) info.path.push_back('.');
     info.path += name;
   }
@@ -95,15 +97,16 @@ std::int64_t LargestInput(const at::RecordFunction& fn) {
   return largest;
 }
 
-void ShareName(char* shared, const char* name) {
-  if (shared != nullptr) std::strncpy(shared, name, kSharedNameBytes - 1);
+template <std::size_t N>
+void Share(char (&place)[N], const char* text) {
+  std::strncpy(place, text, N - 1);
 }
 
 std::unique_ptr<at::ObserverContext> StartNameOnly(const at::RecordFunction& fn) {
   const char* name = fn.name();
   if (depth < names.size()) names[depth] = name;
   ++depth;
-  ShareName(TheState().shared_name, name);
+  if (LastStarted* last = TheState().last) Share(last->op, name);
   return nullptr;
 }
 
@@ -113,7 +116,6 @@ void EndNameOnly(const at::RecordFunction&, at::ObserverContext*) {
 
 std::unique_ptr<at::ObserverContext> StartFull(const at::RecordFunction& fn) {
   State& state = TheState();
-  ShareName(state.shared_name, fn.name());
   Frame frame;
   frame.elements = LargestInput(fn);
   const bool backward = fn.scope() == at::RecordScope::BACKWARD_FUNCTION;
@@ -140,6 +142,12 @@ std::unique_ptr<at::ObserverContext> StartFull(const at::RecordFunction& fn) {
     state.by_sequence[{fn.seqNr(), at::RecordFunction::currentThreadId()}] = frame.module;
   }
   frames.push_back(frame);
+  if (state.last != nullptr) {
+    Share(state.last->op, fn.name());
+    const bool known = frame.module != ModuleId::kNone;
+    Share(state.last->module,
+          known ? state.modules[static_cast<std::size_t>(frame.module)].path.c_str() : "");
+  }
   return nullptr;
 }
 
@@ -149,11 +157,10 @@ void EndFull(const at::RecordFunction&, at::ObserverContext*) {
 
 }  // namespace
 
-void WatchOperators(OperatorDetail detail, char* shared_name) {
+void WatchOperators(OperatorDetail detail, LastStarted* last) {
   State& state = TheState();
   state.detail = detail;
-  state.shared_name = shared_name;
-  if (shared_name != nullptr) shared_name[kSharedNameBytes - 1] = '\0';
+  state.last = last;
   const bool full = detail == OperatorDetail::kFull;
   at::addGlobalCallback(
       at::RecordFunctionCallback(full ? StartFull : StartNameOnly, full ? EndFull : EndNameOnly)

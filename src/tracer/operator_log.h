@@ -20,11 +20,15 @@ enum class OperatorDetail {
   kFull,      // operator and module ids for every event of a trace
 };
 
-// Starts watching; once a process, before the work to be watched. With
-// `shared_name` (kSharedNameBytes bytes, perhaps shared with another process) the
-// name of the operator that started last is always there, 0-terminated.
-inline constexpr std::size_t kSharedNameBytes = 128;
-void WatchOperators(OperatorDetail detail, char* shared_name);
+// What started last, for whoever finds the process dead: texts in memory that two
+// processes may share. The module is kept under kFull alone.
+struct LastStarted {
+  char op[128] = {};
+  char module[384] = {};
+};
+
+// Starts watching; once a process, before the work to be watched. `last` may be null.
+void WatchOperators(OperatorDetail detail, LastStarted* last);
 
 // The innermost operator and module of the calling thread, as indices into
 // Operators() and Modules(); kNone outside of all, or under kNameOnly.

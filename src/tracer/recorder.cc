@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "src/tracer/operator_log.h"
-
 namespace memmodel::tracer {
 namespace {
 
@@ -14,15 +12,32 @@ using Action = c10::CachingDeviceAllocator::TraceEntry::Action;
 // False for actions that are not part of a trace.
 bool ToKind(Action action, EventKind* kind) {
   switch (action) {
-    case Action::ALLOC: *kind = EventKind::kAlloc; return true;
-    case Action::FREE_REQUESTED: *kind = EventKind::kFree; return true;
-    case Action::FREE_COMPLETED: *kind = EventKind::kFreeCompleted; return true;
-    case Action::SEGMENT_ALLOC: *kind = EventKind::kSegmentAlloc; return true;
-    case Action::SEGMENT_FREE: *kind = EventKind::kSegmentFree; return true;
-    case Action::SEGMENT_MAP: *kind = EventKind::kSegmentMap; return true;
-    case Action::SEGMENT_UNMAP: *kind = EventKind::kSegmentUnmap; return true;
-    case Action::OOM: *kind = EventKind::kOutOfMemory; return true;
-    default: return false;
+    case Action::ALLOC:
+      *kind = EventKind::kAlloc;
+      return true;
+    case Action::FREE_REQUESTED:
+      *kind = EventKind::kFree;
+      return true;
+    case Action::FREE_COMPLETED:
+      *kind = EventKind::kFreeCompleted;
+      return true;
+    case Action::SEGMENT_ALLOC:
+      *kind = EventKind::kSegmentAlloc;
+      return true;
+    case Action::SEGMENT_FREE:
+      *kind = EventKind::kSegmentFree;
+      return true;
+    case Action::SEGMENT_MAP:
+      *kind = EventKind::kSegmentMap;
+      return true;
+    case Action::SEGMENT_UNMAP:
+      *kind = EventKind::kSegmentUnmap;
+      return true;
+    case Action::OOM:
+      *kind = EventKind::kOutOfMemory;
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -43,14 +58,14 @@ struct Recorder::Shared {
     event.module = CurrentModule();
     const std::lock_guard<std::mutex> lock(mutex);
     if (!recording) return;
-    event.stream = streams.try_emplace(entry.stream_, static_cast<std::int32_t>(streams.size()))
-                       .first->second;
+    event.stream =
+        streams.try_emplace(entry.stream_, static_cast<std::int32_t>(streams.size())).first->second;
     trace.events.push_back(event);
   }
 };
 
-Recorder::Recorder(char* shared_name) : shared_(std::make_shared<Shared>()) {
-  WatchOperators(OperatorDetail::kFull, shared_name);
+Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
+  WatchOperators(OperatorDetail::kFull, last);
   c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(
       [shared = shared_](const c10::CachingDeviceAllocator::TraceEntry& entry) {
         shared->Add(entry);
@@ -69,8 +84,7 @@ void Recorder::Tag(TensorRole role, const at::Tensor& tensor, std::string_view n
   TagAddress(role, tensor.storage().data(), static_cast<Bytes>(tensor.storage().nbytes()), name);
 }
 
-void Recorder::TagAddress(TensorRole role, const void* address, Bytes size,
-                          std::string_view name) {
+void Recorder::TagAddress(TensorRole role, const void* address, Bytes size, std::string_view name) {
   if (address == nullptr) return;
   Event event;
   event.kind = EventKind::kTag;

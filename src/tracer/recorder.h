@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "memmodel/trace.h"
+#include "src/tracer/operator_log.h"
 
 namespace memmodel::tracer {
 
@@ -19,8 +20,8 @@ namespace memmodel::tracer {
 class Recorder {
  public:
   // Attaches to the CUDA caching allocator, which must be initialised, and turns
-  // on WatchOperators(kFull). One a process. `shared_name`: see WatchOperators.
-  explicit Recorder(char* shared_name);
+  // on WatchOperators(kFull, last). One a process.
+  explicit Recorder(LastStarted* last);
 
   void Mark(std::string_view text);
   // Says what the block that holds `tensor` is. Undefined tensors and tensors

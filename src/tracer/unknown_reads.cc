@@ -16,9 +16,9 @@ namespace {
 
 // Operators that read one value back to check it: the only branch that depends on
 // it is an exception.
-constexpr std::array<std::string_view, 4> kChecks = {
-    "aten::_assert_async", "aten::_assert_scalar", "aten::_functional_assert_async",
-    "aten::sym_constrain_range_for_size"};
+constexpr std::array<std::string_view, 4> kChecks = {"aten::_assert_async", "aten::_assert_scalar",
+                                                     "aten::_functional_assert_async",
+                                                     "aten::sym_constrain_range_for_size"};
 
 // Operators whose result has as many rows as the kernel counts, at most one for
 // each element of the input. They read the count back as one integer.
@@ -66,7 +66,8 @@ int OnUnknownRead(void*, std::uint64_t, std::uint64_t size, void* destination) {
   const std::int64_t elements = CurrentInputElements();
   if (state.count_fraction && Contains(kCounts, read.op) && elements >= 0 &&
       (size == sizeof(std::int32_t) || size == sizeof(std::int64_t))) {
-    const auto count = static_cast<std::int64_t>(*state.count_fraction * static_cast<double>(elements));
+    const auto count =
+        static_cast<std::int64_t>(*state.count_fraction * static_cast<double>(elements));
     std::memcpy(destination, &count, size);  // little-endian
     read.answer = std::to_string(count) + " of at most " + std::to_string(elements);
     answered = 1;

@@ -92,9 +92,9 @@ TEST_CASE("files of torch.save are described, not run") {
 
 TEST_CASE("requests that are wrong") {
   CHECK(Says(ErrorOf(Job("resnet50.pt", {{"optimizer", {{"name", "adamv"}}}})), "known are sgd"));
-  CHECK(Says(ErrorOf(Job("resnet50.pt",
-                         {{"optimizer", {{"name", "sgd"}, {"options", {{"beta", 1}}}}}})),
-             "it takes"));
+  CHECK(Says(
+      ErrorOf(Job("resnet50.pt", {{"optimizer", {{"name", "sgd"}, {"options", {{"beta", 1}}}}}})),
+      "it takes"));
   CHECK(Says(ErrorOf(Job("resnet50.pt", {{"precision", "fp8"}})), "expected one of fp32"));
   const json shape = ErrorOf(Job("resnet50.pt", {{"inputs", {{{"shape", {4, 224, 224}}}}}}));
   CHECK(shape["operator"] == "aten::_convolution");
@@ -107,7 +107,8 @@ TEST_CASE("a batch of 0 or less is refused, and the server goes on") {
   const Run run = RunChild({Job("mobilenet_v2.pt"), Probe(1, 0), Probe(2, -4), Probe(3, 1)});
   REQUIRE(run.answers.size() == 4);
   int refused = 0;
-  for (const json& answer : run.answers) refused += answer.contains("error") && !answer.contains("probe") ? 1 : 0;
+  for (const json& answer : run.answers)
+    refused += answer.contains("error") && !answer.contains("probe") ? 1 : 0;
   CHECK(refused == 2);
   CHECK(run.answers.back()["outcome"] == "ok");
 }

@@ -29,10 +29,10 @@ void Check(const Measured& m) {
   CAPTURE(m.model);
   CAPTURE(m.optimizer.dump());
   CAPTURE(m.precision);
-  const Run run = RunChild({Job(m.model, {{"optimizer", m.optimizer},
-                                          {"precision", m.precision},
-                                          {"step_protocol", "minimal"}}),
-                            Probe(1, 16)});
+  const Run run = RunChild(
+      {Job(m.model,
+           {{"optimizer", m.optimizer}, {"precision", m.precision}, {"step_protocol", "minimal"}}),
+       Probe(1, 16)});
   REQUIRE(run.answers.size() == 2);
   CHECK(run.answers[0].value("loaded", false));
   const json& answer = run.answers[1];

@@ -1,10 +1,11 @@
 // The trace that a probe writes.
+#include "memmodel/trace.h"
+
 #include <doctest/doctest.h>
 
 #include <map>
 #include <set>
 
-#include "memmodel/trace.h"
 #include "tests/step/child.h"
 
 using memmodel::Event;
