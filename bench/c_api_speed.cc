@@ -2,6 +2,8 @@
 //
 //   c_api_speed MODEL [SECONDS]
 #include <ctime>
+#include <initializer_list>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
