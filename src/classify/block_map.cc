@@ -8,7 +8,6 @@
 #include "src/classify/block_map.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace memmodel {
 namespace {
@@ -17,21 +16,6 @@ namespace {
 constexpr Bytes kMinBlockSize = 512;
 constexpr Bytes kSmallSize = kMiB;
 constexpr Bytes kSmallBuffer = 2 * kMiB;  // segments of the small pool, and no others
-
-Bytes RoundUp(Bytes size, Bytes unit) { return (size + unit - 1) / unit * unit; }
-
-Bytes RoundSize(const AllocatorSettings& settings, Bytes size) {
-  if (size < kMinBlockSize) return kMinBlockSize;
-  const int log2 = std::bit_width(static_cast<std::uint64_t>(size)) - 1;
-  const Bytes divisions =
-      settings.roundup_power2_divisions[static_cast<std::size_t>(std::clamp(log2 - 20, 0, 15))];
-  if (divisions > 1 && size > kMinBlockSize * divisions) {
-    const Bytes floor = Bytes{1} << log2;
-    const Bytes step = floor / divisions;
-    return step == 0 ? (size == floor ? size : 2 * floor) : RoundUp(size, step);
-  }
-  return RoundUp(size, kMinBlockSize);
-}
 
 }  // namespace
 
@@ -135,7 +119,7 @@ bool BlockMap::Unmap(std::uint64_t address, Bytes size) {
 std::optional<Bytes> BlockMap::Take(std::uint64_t address, Bytes size) {
   const auto range = free_.find(address);
   const auto segment = SegmentAt(address);
-  const Bytes rounded = RoundSize(settings_, size);
+  const Bytes rounded = RoundRequest(settings_, size);
   if (range == free_.end() || segment == segments_.end() || range->second < rounded) {
     return std::nullopt;
   }
