@@ -31,6 +31,8 @@ void Run(const Arguments& arguments, Context& context) {
   options.device = gpu.device;
   options.total_bytes = gpu.total_bytes;
   options.child = gpu.child;
+  options.child.environment = {{"MEMMODEL_VGPU_DEVICE", gpu.device.path},
+                               {"MEMMODEL_VGPU_CACHE", CacheFolder()}};
   options.largest_batches = arguments.largest_batches;
   Interrupts interrupts;
   options.child.interrupt_fd = interrupts.fd();

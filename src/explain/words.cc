@@ -149,6 +149,14 @@ class Writer {
               std::to_string(Moves(at_batch.phase)) + ".";
     } else if (std::fabs(small - large) <= 0.01 * large) {
       text += " That is the same within 1 %: the curve is a line.";
+    } else {
+      text += " The peak stands " + Where(at_one.operator_name, at_one.module_path) +
+              " at batch 1 and " + Where(at_batch.operator_name, at_batch.module_path) +
+              " at batch " + std::to_string(batch_) + ".";
+      if (small > static_cast<double>(beta_) && large > static_cast<double>(beta_)) {
+        text += " What a sample adds beyond its activations are workspaces and temporaries alive "
+                "there.";
+      }
     }
     text_.push_back(text);
   }

@@ -19,21 +19,21 @@ t weight 200000 4000 conv1.weight
 # step b=4
 a 201000 10000 0 -1 -1
 t input 201000 10000 input
-a 204000 30000 0 0 1
-a 20c000 65000 0 0 1
-f 20c000 65000 0 0 1
-c 20c000 65000 0 0 1
+a 203800 30000 0 0 1
+a 20ae00 65000 0 0 1
+f 20ae00 65000 0 0 1
+c 20ae00 65000 0 0 1
 # forward done
-a 20c000 4000 0 1 1
-t gradient 20c000 4000 conv1.weight
-a 20d000 20000 0 1 1
-f 204000 30000 0 1 1
-c 204000 30000 0 1 1
-f 20d000 20000 0 1 1
-c 20d000 20000 0 1 1
+a 20ae00 4000 0 1 1
+t gradient 20ae00 4000 conv1.weight
+a 20be00 20000 0 1 1
+f 203800 30000 0 1 1
+c 203800 30000 0 1 1
+f 20be00 20000 0 1 1
+c 20be00 20000 0 1 1
 # backward done
-a 204000 4096 0 2 -1
-t optimizer_state 204000 4096 conv1.weight.momentum_buffer
+a 203800 4096 0 2 -1
+t optimizer_state 203800 4096 conv1.weight.momentum_buffer
 f 201000 10000 0 -1 -1
 c 201000 10000 0 -1 -1
 # step done
