@@ -15,8 +15,7 @@
 
 namespace memmodel::step::pt2 {
 
-// Ordered: payload tables are in the order of the state dict.
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 struct Malformed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

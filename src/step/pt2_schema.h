@@ -142,7 +142,7 @@ struct Payload {
   bool pickled = false;
   std::optional<TensorMeta> meta;  // absent: not a tensor
 };
-// In the order of the file.
+// In the order of their names.
 Result<std::vector<std::pair<std::string, Payload>>> ParsePayloads(std::string_view json,
                                                                    const std::string& name);
 
