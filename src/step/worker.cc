@@ -108,7 +108,7 @@ void Worker::CheckMemory() {
 void Worker::Wait() {
   for (;;) {
     pollfd entry{fd_, POLLIN, 0};
-    poll(&entry, 1, 100);
+    poll(&entry, 1, 20);
     CheckMemory();
     if ((entry.revents != 0 || fd_ < 0) && Take()) return;
   }
