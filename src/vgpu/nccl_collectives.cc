@@ -28,17 +28,26 @@ std::uint64_t Address(const void* pointer, std::size_t offset = 0) {
   return reinterpret_cast<std::uint64_t>(pointer) + offset;
 }
 
+// The bytes at `from`, or as many of them from the start on as are known: objects
+// are sent in tensors that are longer than what was copied to them.
 Contribution Known(const void* from, std::size_t bytes) {
   std::string text(bytes, '\0');
-  if (bytes == 0) return text;
-  return State::Get().Peek(Address(from), bytes, text.data()) ? Contribution(text) : std::nullopt;
+  if (bytes == 0 || State::Get().Peek(Address(from), bytes, text.data())) return text;
+  std::size_t known = 0, unknown = bytes;
+  while (unknown - known > 1) {
+    const std::size_t middle = known + (unknown - known) / 2;
+    (State::Get().Peek(Address(from), middle, text.data()) ? known : unknown) = middle;
+  }
+  if (known == 0) return std::nullopt;
+  text.resize(known);
+  State::Get().Peek(Address(from), known, text.data());
+  return text;
 }
 
 void Store(const void* to, std::size_t offset, std::size_t size, const Contribution& bytes) {
-  if (!bytes || bytes->size() != size) {
-    State::Get().Forget(Address(to, offset), size);
-    return;
-  }
+  if (!bytes || bytes->size() < size) State::Get().Forget(Address(to, offset), size);
+  if (!bytes) return;
+  size = std::min(size, bytes->size());
   for (std::size_t at = 0; at < size; at += ShadowBytes::kLargestCopy) {
     const std::size_t part = std::min<std::size_t>(ShadowBytes::kLargestCopy, size - at);
     State::Get().Copy(Address(to, offset + at), Address(bytes->data(), at), part);
@@ -189,14 +198,15 @@ int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, i
   const std::size_t bytes = count * NcclTypeBytes(type);
   const int ranks = communicator->ranks;
   const std::size_t offset = bytes * static_cast<std::size_t>(communicator->rank);
-  return Collective(communicator, bytes * static_cast<std::size_t>(ranks), from,
-                    bytes * static_cast<std::size_t>(ranks), to, bytes,
-                    [=](const Contributions& sent) {
-                      const auto all = All(sent, ranks);
-                      Contribution whole = all ? Reduce(*all, type, operation) : std::nullopt;
-                      if (whole) whole = whole->substr(offset, bytes);
-                      Store(to, 0, bytes, whole);
-                    });
+  return Collective(
+      communicator, bytes * static_cast<std::size_t>(ranks), from,
+      bytes * static_cast<std::size_t>(ranks), to, bytes, [=](const Contributions& sent) {
+        const auto all = All(sent, ranks);
+        Contribution whole = all ? Reduce(*all, type, operation) : std::nullopt;
+        if (whole)
+          whole = whole->size() < offset + bytes ? Contribution() : whole->substr(offset, bytes);
+        Store(to, 0, bytes, whole);
+      });
 }
 
 int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
@@ -221,7 +231,7 @@ int ncclAlltoAll(const void* from, void* to, std::size_t count, int type, ncclCo
   return Collective(communicator, whole, from, whole, to, whole, [=](const Contributions& sent) {
     for (int rank = 0; rank < ranks; ++rank) {
       Contribution one = sent.Of(rank);
-      if (one && one->size() == whole) one = one->substr(offset, bytes);
+      if (one) one = one->size() < offset + bytes ? Contribution() : one->substr(offset, bytes);
       Store(to, bytes * static_cast<std::size_t>(rank), bytes, one);
     }
   });

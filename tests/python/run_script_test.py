@@ -175,7 +175,9 @@ if __name__ == "__main__":
         self.assertIn("DONE\n", done.stderr)
 
     def test_find_batch_is_the_last_that_fits(self):
-        text = TRAIN.format(steps=3, batch="int(__import__('sys').argv[1])")
+        # 24 MiB of activations a sample, so that the answer is some dozens.
+        text = TRAIN.format(steps=3, batch="int(__import__('sys').argv[1]) * 512").replace(
+            "1024).cuda()\n    loss", "1024, device='cuda')\n    loss")
         answer, _ = self.answer("--gpu", "h200", "--gpu-mem", "2G", "--find-batch", command=self.python(text, "{batch}"))
         outcomes = {probe["batch"]: probe["outcome"] for probe in answer["probes"] if probe["outcome"] != "measured"}
         fits, runs = answer["largest_batch"], answer["largest_batch_before_oom"]

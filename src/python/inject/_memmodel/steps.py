@@ -137,6 +137,8 @@ class Steps:
             self._enter(AFTER_BACKWARD)
 
     def _optimizer_begins(self, optimizer, arguments, named):
+        if self._run.finished():  # the script caught the SystemExit and goes on
+            self._run.leave()
         self._depth += 1
         if self._depth == 1 and self._run.live():
             if self.phase in (LOAD, NONE):  # gradients that no backward made

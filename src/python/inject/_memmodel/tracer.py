@@ -37,7 +37,7 @@ class Run:
         self._statistics.forget()
         self._reads.forget()
         self._live = False
-        self._reported = False
+        self._reported = self._finished = False
         self._marks = {}  # device: [(position, line)]
         self._profiled_from = {}
         self._ooms = []
@@ -140,8 +140,16 @@ class Run:
         self._modules.recording = False
         self._operators.stop()
 
+    def finished(self):
+        return self._finished
+
+    @staticmethod
+    def leave():
+        leave_now()
+
     def _end(self):
-        """Ends the script; a script that catches everything still ends."""
+        """Ends the script; one that catches everything still ends, at its next step at the latest."""
+        self._finished = True
         threading.Thread(target=_end_for_sure, daemon=True).start()
         raise SystemExit(0)
 
@@ -226,6 +234,10 @@ class Run:
 
 def _end_for_sure():
     time.sleep(3)
+    leave_now()
+
+
+def leave_now():
     getattr(os._exit, "memmodel_original", os._exit)(0)
 
 
