@@ -41,8 +41,12 @@ class SegmentSource {
   [[nodiscard]] virtual Bytes free_bytes() const = 0;
 };
 
-// A device with an address rule of its own: the lowest free range of 2 MiB
-// pages. Real addresses differ, which decides ties between equal free blocks.
+// A device that gives out addresses as NVIDIA's driver was seen to do (H200,
+// driver 580.159): address space comes in chunks of multiples of 32 MiB, each
+// below all others; a segment goes to the lowest address with room in the newest
+// chunk that has room; an empty chunk is given back. The addresses that other
+// parts of the process take are not known here, so that ties between equal free
+// blocks can still fall otherwise than on a GPU.
 class DeviceMemory : public SegmentSource {
  public:
   // `capacity`: bytes that segments may take, that is, the device's memory less
@@ -60,12 +64,16 @@ class DeviceMemory : public SegmentSource {
   [[nodiscard]] Bytes free_bytes() const override { return capacity_ - used_; }
 
  private:
-  std::uint64_t Take(std::uint64_t size);
-  void Return(std::uint64_t address, std::uint64_t size);
+  struct Chunk {
+    std::uint64_t begin = 0;
+    std::uint64_t size = 0;
+    std::map<std::uint64_t, std::uint64_t> free;  // address -> size
+  };
 
   Bytes capacity_;
   Bytes used_ = 0;
-  std::map<std::uint64_t, std::uint64_t> free_ranges_;  // address -> size
+  std::vector<Chunk> chunks_;  // the oldest first
+  std::uint64_t next_reserved_;
 };
 
 struct Statistic {
