@@ -8,10 +8,17 @@ its result is written over the one on the virtual GPU: no request more or less.
 """
 import ctypes
 import functools
+import threading
 
 _COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                 "send_object_list", "recv_object_list")
 _MOST_ELEMENTS = 65536
+_running = threading.local()
+
+
+def running():
+    """How many object collectives the calling thread is in."""
+    return getattr(_running, "depth", 0)
 
 
 def _mode(torch, peek):
@@ -78,8 +85,12 @@ def install(torch):
 
         @functools.wraps(original)
         def followed(*arguments, _original=original, **named):
-            with mode():
-                return _original(*arguments, **named)
+            _running.depth = running() + 1
+            try:
+                with mode():
+                    return _original(*arguments, **named)
+            finally:
+                _running.depth -= 1
 
         setattr(c10d, name, followed)
         if hasattr(torch.distributed, name):

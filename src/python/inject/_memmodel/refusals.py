@@ -9,18 +9,19 @@ def _who():
 
 
 def _compiler(module):
-    """torch._inductor.compile_fx: the compiler that writes Triton kernels."""
+    """torch._dynamo.convert_frame: what torch.compile does at a function's first call."""
+    converter = getattr(module, "ConvertFrame", None)
+    if converter is None:
+        return
 
-    def refuse(*arguments, **named):
+    def refuse(self, *arguments, **named):
         job.refuse("torch_compile",
-                   "torch.compile was used (%s): its kernels are written and measured on the GPU, and "
+                   "torch.compile is used (%s): its kernels are written and measured on the GPU, and "
                    "they allocate less than the operators they replace, so that no virtual GPU can "
                    "know their memory. Run with --eager: the same script without compiling; real "
                    "compiled training then needs as much or less" % _who())
 
-    for name in ("compile_fx", "compile_fx_inner"):
-        if hasattr(module, name):
-            setattr(module, name, refuse)
+    converter.__call__ = refuse
 
 
 def _triton(module):
@@ -41,5 +42,5 @@ def _triton(module):
 
 def install(torch):
     if not job.get().get("eager"):
-        import_hook.after_import("torch._inductor.compile_fx", _compiler)
+        import_hook.after_import("torch._dynamo.convert_frame", _compiler)
     import_hook.after_import("triton.runtime.jit", _triton)
