@@ -94,13 +94,14 @@ int Run(int argc, char** argv) {
   std::sort(allocated.begin(), allocated.end());
   std::sort(reserved.begin(), reserved.end());
   if (allocated.empty()) return 2;
-  std::printf("held out %zu: allocated equal %d, median %.4f%%, most %.3f%%, in range %d, "
-              "exact but wrong %d; reserved equal %d, median %.3f%%, most %.2f%%; fit %.0f ms, "
-              "file %zu bytes, closed form %.0f ns, look-up %.0f ns\n",
-              allocated.size(), equal, 100 * allocated[allocated.size() / 2],
-              100 * allocated.back(), inside, exact_wrong, equal_reserved,
-              100 * reserved[reserved.size() / 2], 100 * reserved.back(), spent.count(),
-              model->Format().size(), NanosecondsPerQuery(*model), NanosecondsPerLookUp(*model));
+  std::printf(
+      "held out %zu: allocated equal %d, median %.4f%%, most %.3f%%, in range %d, "
+      "exact but wrong %d; reserved equal %d, median %.3f%%, most %.2f%%; fit %.0f ms, "
+      "file %zu bytes, closed form %.0f ns, look-up %.0f ns\n",
+      allocated.size(), equal, 100 * allocated[allocated.size() / 2], 100 * allocated.back(),
+      inside, exact_wrong, equal_reserved, 100 * reserved[reserved.size() / 2],
+      100 * reserved.back(), spent.count(), model->Format().size(), NanosecondsPerQuery(*model),
+      NanosecondsPerLookUp(*model));
   return 0;
 }
 

@@ -22,8 +22,8 @@ struct DiffOptions {
 };
 
 enum class DifferenceKind : std::uint8_t {
-  kSize,    // both ask here, for different sizes
-  kOnlyA,   // a request that A alone makes
+  kSize,   // both ask here, for different sizes
+  kOnlyA,  // a request that A alone makes
   kOnlyB,
   kOrder,   // a block that both have is released at different points
   kMarker,  // a marker ("forward done") that one of them lacks
@@ -41,13 +41,13 @@ struct DiffContext {
 
 struct Difference {
   DifferenceKind kind = DifferenceKind::kSize;
-  std::int32_t part = 0;          // index into TraceDiff::parts
+  std::int32_t part = 0;  // index into TraceDiff::parts
   Phase phase = Phase::kNone;
-  std::int64_t event_a = -1;      // index into the trace's events; -1: no such event
+  std::int64_t event_a = -1;  // index into the trace's events; -1: no such event
   std::int64_t event_b = -1;
-  Bytes bytes_a = 0;              // as requested
+  Bytes bytes_a = 0;  // as requested
   Bytes bytes_b = 0;
-  std::string marker;             // kMarker
+  std::string marker;  // kMarker
   DiffContext context;
 };
 

@@ -54,9 +54,9 @@ std::string_view BasisName(ModelBasis basis);  // "traced", "exact", ...
 
 struct BatchMemory {
   std::int64_t batch = 0;
-  Bytes requested_peak = 0;  // peak of the live requests, each rounded up to 512 bytes
-  Bytes allocated = 0;       // torch.cuda.max_memory_allocated()
-  Bytes reserved = 0;        // torch.cuda.max_memory_reserved()
+  Bytes requested_peak = 0;     // peak of the live requests, each rounded up to 512 bytes
+  Bytes allocated = 0;          // torch.cuda.max_memory_allocated()
+  Bytes reserved = 0;           // torch.cuda.max_memory_reserved()
   std::optional<Bytes> device;  // reserved + context, as nvidia-smi counts; unset without context
   ByteRange allocated_range;    // both neighbours' requests and the residuals of fitted sizes
   ByteRange reserved_range;
@@ -73,10 +73,10 @@ struct GpuBudget {
 };
 
 struct BatchLimit {
-  std::int64_t batch = 0;  // 0: not even one sample fits
+  std::int64_t batch = 0;             // 0: not even one sample fits
   std::optional<BatchMemory> memory;  // at `batch`
-  Bytes budget_bytes = 0;  // what reserved (+ context) had to stay within
-  bool bounded = true;     // false: still fits at the largest batch the model answers for
+  Bytes budget_bytes = 0;             // what reserved (+ context) had to stay within
+  bool bounded = true;  // false: still fits at the largest batch the model answers for
 };
 
 // alpha + beta * batch, in bytes.
@@ -113,7 +113,7 @@ struct LayerModel {
   Bytes weights = 0;  // parameters and buffers
   Bytes gradients = 0;
   Bytes optimizer_state = 0;
-  AffineBytes activations;    // requested by this layer's forward and kept for backward
+  AffineBytes activations;        // requested by this layer's forward and kept for backward
   bool activations_exact = true;  // false: alpha and beta are a least-squares line
   WorkspaceModel workspace;
 };

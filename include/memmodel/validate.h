@@ -15,8 +15,8 @@ namespace memmodel {
 // One measured run: a line of the file (docs/validation.md).
 struct MeasuredRun {
   int line = 0;
-  std::string model;      // "resnet50": a file of the models' folder without its extension
-  Job job;                // all but the path of the model
+  std::string model;  // "resnet50": a file of the models' folder without its extension
+  Job job;            // all but the path of the model
   std::int64_t batch = 0;
   int steps = 3;
   std::optional<Bytes> allocated;  // torch.cuda.max_memory_allocated()
@@ -37,7 +37,7 @@ Result<std::vector<MeasuredRun>> ParseRuns(std::string_view text, const std::str
 struct ValidateOptions {
   std::string models;  // folder with MODEL.pt2 or MODEL.pt; the first is preferred
   Device device;
-  Bytes total_bytes = 0;  // 0: the device's
+  Bytes total_bytes = 0;         // 0: the device's
   bool largest_batches = false;  // also search largest batches; seconds each
   ChildOptions child;
   std::function<void(const std::string&)> progress;  // may be empty

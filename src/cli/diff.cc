@@ -23,9 +23,9 @@ void Run(const Arguments& arguments, Context& context) {
   if (!b.ok()) return context.Fail(b.status());
   const Result<TraceDiff> diff = DiffTraces(*a, *b, arguments.options);
   if (!diff.ok()) return context.Fail(diff.status());
-  const std::string text =
-      arguments.json ? DiffToJson(*diff, arguments.a, arguments.b, arguments.shown) + "\n"
-                     : FormatDiff(*diff, arguments.a, arguments.b, arguments.shown);
+  const std::string text = arguments.json
+                               ? DiffToJson(*diff, arguments.a, arguments.b, arguments.shown) + "\n"
+                               : FormatDiff(*diff, arguments.a, arguments.b, arguments.shown);
   std::fwrite(text.data(), 1, text.size(), stdout);
   context.exit_code = diff->identical ? 0 : 1;
 }

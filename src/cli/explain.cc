@@ -67,8 +67,9 @@ void AddExplain(CLI::App& app, Context& context) {
   AddJobFlags(command, &flags->job);
   command->add_option("--batch", flags->batch, "at this batch; default: the largest that fits")
       ->type_name("N");
-  command->add_option("--target", flags->target,
-                      "share of the card that the process may use, as nvidia-smi counts it")
+  command
+      ->add_option("--target", flags->target,
+                   "share of the card that the process may use, as nvidia-smi counts it")
       ->type_name("SHARE")
       ->capture_default_str();
   command->add_flag("--quick", flags->quick, "leave out what would lower it (a few seconds each)");

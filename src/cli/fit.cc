@@ -95,8 +95,8 @@ void FitTracesOrFail(const Arguments& arguments, const std::optional<GpuBudget>&
 void Run(const Arguments& arguments, Context& context) {
   const Result<std::optional<GpuBudget>> budget = ReadBudget(arguments);
   if (!budget.ok()) return context.Fail(budget.status());
-  const int sources = !arguments.traces.empty() + !arguments.points.empty() +
-                      !arguments.points_file.empty();
+  const int sources =
+      !arguments.traces.empty() + !arguments.points.empty() + !arguments.points_file.empty();
   if (sources != 1) {
     return context.Fail(Status::InvalidArgument(
         "fit what? Give trace files, or --points 1:2.1GB,8:3.8GB,32:8.4GB, or --points-csv FILE"));

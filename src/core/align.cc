@@ -72,7 +72,8 @@ class Aligner {
     if (x0 < x1 && y0 < y1) {
       const Point middle = Middle(x0, x1, y0, y1);
       // A middle at a corner cannot split the box; there is nothing in common.
-      const bool splits = !(middle.x == x0 && middle.y == y0) && !(middle.x == x1 && middle.y == y1);
+      const bool splits =
+          !(middle.x == x0 && middle.y == y0) && !(middle.x == x1 && middle.y == y1);
       if (splits) {
         Compare(x0, middle.x, y0, middle.y);
         Compare(middle.x, x1, middle.y, y1);
@@ -93,8 +94,14 @@ class Aligner {
     Backward(backward_middle) = x1;
     for (long cost = 1;; ++cost) {
       // Diagonals outside the box are fenced off with values no step can use.
-      if (forward_low > lowest) Forward(--forward_low - 1) = -1; else ++forward_low;
-      if (forward_high < highest) Forward(++forward_high + 1) = -1; else --forward_high;
+      if (forward_low > lowest)
+        Forward(--forward_low - 1) = -1;
+      else
+        ++forward_low;
+      if (forward_high < highest)
+        Forward(++forward_high + 1) = -1;
+      else
+        --forward_high;
       for (long k = forward_high; k >= forward_low; k -= 2) {
         const long down = Forward(k + 1), right = Forward(k - 1);
         long x = down > right ? down : right + 1;
@@ -102,8 +109,14 @@ class Aligner {
         Forward(k) = x;
         if (odd && backward_low <= k && k <= backward_high && Backward(k) <= x) return {x, x - k};
       }
-      if (backward_low > lowest) Backward(--backward_low - 1) = kFar; else ++backward_low;
-      if (backward_high < highest) Backward(++backward_high + 1) = kFar; else --backward_high;
+      if (backward_low > lowest)
+        Backward(--backward_low - 1) = kFar;
+      else
+        ++backward_low;
+      if (backward_high < highest)
+        Backward(++backward_high + 1) = kFar;
+      else
+        --backward_high;
       for (long k = backward_high; k >= backward_low; k -= 2) {
         const long up = Backward(k - 1), left = Backward(k + 1);
         long x = up < left ? up : left - 1;

@@ -50,8 +50,8 @@ Result<std::string> GzipExpand(std::string_view data, std::size_t limit, const s
     return Status::BadInput(name + " unpacks to more than " + std::to_string(limit) + " bytes");
   }
   if (code != Z_STREAM_END) {
-    return Status::BadInput(name + (code == Z_BUF_ERROR ? ": the gzip data ends early"
-                                                        : ": the gzip data is damaged"));
+    return Status::BadInput(
+        name + (code == Z_BUF_ERROR ? ": the gzip data ends early" : ": the gzip data is damaged"));
   }
   return out;
 }

@@ -24,7 +24,10 @@ namespace {
 class Differ {
  public:
   Differ(const Trace& a, const Trace& b, const DiffOptions& options)
-      : a_(a), b_(b), options_(options), items_a_(ItemsOf(a, options.rounding)),
+      : a_(a),
+        b_(b),
+        options_(options),
+        items_a_(ItemsOf(a, options.rounding)),
         items_b_(ItemsOf(b, options.rounding)) {}
 
   TraceDiff Run() {
@@ -101,7 +104,8 @@ class Differ {
     return inferred;
   }
 
-  void Add(DifferenceKind kind, Phase phase, std::int64_t a, std::int64_t b, std::string marker = {}) {
+  void Add(DifferenceKind kind, Phase phase, std::int64_t a, std::int64_t b,
+           std::string marker = {}) {
     Difference d{.kind = kind,
                  .part = part_,
                  .phase = phase,
@@ -190,9 +194,8 @@ class Differ {
     }
     for (auto& [key, group] : groups) diff_.groups.push_back(std::move(group));
     const auto count = [](const DiffGroup& g) { return g.size + g.only_a + g.only_b + g.order; };
-    std::stable_sort(
-        diff_.groups.begin(), diff_.groups.end(),
-        [&](const DiffGroup& x, const DiffGroup& y) { return count(x) > count(y); });
+    std::stable_sort(diff_.groups.begin(), diff_.groups.end(),
+                     [&](const DiffGroup& x, const DiffGroup& y) { return count(x) > count(y); });
   }
 
   const Trace& a_;
@@ -216,11 +219,16 @@ bool HasRequests(const Trace& trace) {
 
 std::string_view DifferenceKindName(DifferenceKind kind) {
   switch (kind) {
-    case DifferenceKind::kSize: return "size";
-    case DifferenceKind::kOnlyA: return "only_a";
-    case DifferenceKind::kOnlyB: return "only_b";
-    case DifferenceKind::kOrder: return "order";
-    case DifferenceKind::kMarker: return "marker";
+    case DifferenceKind::kSize:
+      return "size";
+    case DifferenceKind::kOnlyA:
+      return "only_a";
+    case DifferenceKind::kOnlyB:
+      return "only_b";
+    case DifferenceKind::kOrder:
+      return "order";
+    case DifferenceKind::kMarker:
+      return "marker";
   }
   return "";
 }

@@ -20,15 +20,18 @@ namespace {
 std::string Plain(Bytes bytes) { return std::to_string(bytes).append(" bytes"); }
 
 std::string Position(std::int64_t event) {
-  return event < 0 ? std::string("nowhere") : std::string("at event ").append(std::to_string(event));
+  return event < 0 ? std::string("nowhere")
+                   : std::string("at event ").append(std::to_string(event));
 }
 
 std::string What(const Difference& d) {
   switch (d.kind) {
     case DifferenceKind::kSize:
       return "A asks for " + Plain(d.bytes_a) + ", B for " + Plain(d.bytes_b);
-    case DifferenceKind::kOnlyA: return "A alone asks for " + Plain(d.bytes_a);
-    case DifferenceKind::kOnlyB: return "B alone asks for " + Plain(d.bytes_b);
+    case DifferenceKind::kOnlyA:
+      return "A alone asks for " + Plain(d.bytes_a);
+    case DifferenceKind::kOnlyB:
+      return "B alone asks for " + Plain(d.bytes_b);
     case DifferenceKind::kOrder: {
       const Bytes bytes = d.event_a >= 0 ? d.bytes_a : d.bytes_b;
       return "block of " + Plain(bytes) + ": A's turn is " + Position(d.event_a) + ", B's " +

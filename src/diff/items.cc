@@ -28,7 +28,8 @@ DiffItems ItemsOf(const Trace& trace, Bytes rounding) {
       if (text.starts_with(marker::kStepPrefix)) {
         const std::string batch(text.substr(marker::kStepPrefix.size()));
         all.parts.push_back(
-            {.name = "step " + std::to_string(all.parts.size()) + " (b=" + batch + ")", .peak = sum});
+            {.name = "step " + std::to_string(all.parts.size()) + " (b=" + batch + ")",
+             .peak = sum});
       }
       if (text == marker::kLoad || text == marker::kEnd) continue;  // one side may lack them
       all.parts.back().items.push_back({index, -1, phase});

@@ -59,8 +59,7 @@ Result<Explanation> Explain(const ExplainOptions& options) {
   }
   if (!prediction->unknown.empty()) return Status::Unknown(prediction->reason);
   explanation.batch = *prediction->batch;
-  Result<std::vector<Trace>> traces =
-      TraceBatches(options.predict, BatchesFor(explanation.batch));
+  Result<std::vector<Trace>> traces = TraceBatches(options.predict, BatchesFor(explanation.batch));
   if (!traces.ok()) return traces.status();
   const std::optional<std::size_t> at = Find(*traces, explanation.batch);
   if (!at) {

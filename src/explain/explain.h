@@ -12,24 +12,24 @@
 namespace memmodel {
 
 struct Suggestion {
-  std::string change;   // "bf16 autocast (--precision amp-bf16)"
+  std::string change;      // "bf16 autocast (--precision amp-bf16)"
   bool simulated = false;  // true: an edited trace through the simulator; false: run
-  Bytes saves = 0;      // of the device figure at the batch; negative: costs
+  Bytes saves = 0;         // of the device figure at the batch; negative: costs
   std::optional<std::int64_t> largest_batch;
-  std::string note;     // "" or one sentence
+  std::string note;  // "" or one sentence
 };
 
 // A group of layers: a repeated block, or a layer that is in none.
 struct GroupMemory {
   std::string path;
-  Bytes constant = 0;     // weights, gradients, optimizer state
+  Bytes constant = 0;  // weights, gradients, optimizer state
   AffineBytes activations;
 };
 
 struct Explanation {
-  Prediction prediction;   // at `batch`
+  Prediction prediction;  // at `batch`
   std::int64_t batch = 0;
-  Trace trace;             // at `batch`
+  Trace trace;                      // at `batch`
   std::vector<GroupMemory> groups;  // by activations at `batch`, largest first
   std::vector<std::string> sentences;
   std::vector<Suggestion> suggestions;  // most saved first; those that save nothing last

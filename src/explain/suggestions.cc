@@ -138,7 +138,8 @@ std::optional<Suggestion> SuggestCheckpoints(const Trace& trace, const PredictOp
   suggestion.simulated = true;
   suggestion.change = "activation checkpointing of the " + std::to_string(blocks.size()) +
                       " blocks " + blocks.front() + " to " + blocks.back();
-  suggestion.saves = PeakReserved(trace, *settings) - PeakReserved(WithCheckpoints(trace), *settings);
+  suggestion.saves =
+      PeakReserved(trace, *settings) - PeakReserved(WithCheckpoints(trace), *settings);
   suggestion.note = "simulated on the trace; each block's forward runs twice";
   return suggestion;
 }

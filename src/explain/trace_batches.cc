@@ -22,8 +22,8 @@ Result<std::vector<Trace>> TraceBatches(const PredictOptions& options,
     const ProbeRun& run = prober.At(CardSize::kUnlimited, batch);
     if (run.answer.outcome != Outcome::kOk) {
       if (first_error.ok()) {
-        first_error = Status::Unavailable("batch " + std::to_string(batch) + " cannot be run: " +
-                                          run.answer.error.message);
+        first_error = Status::Unavailable("batch " + std::to_string(batch) +
+                                          " cannot be run: " + run.answer.error.message);
       }
       continue;
     }

@@ -27,11 +27,16 @@ std::string Where(const std::string& op, const std::string& module) {
 
 std::string PhaseWords(Phase phase) {
   switch (phase) {
-    case Phase::kForward: return "the forward pass";
-    case Phase::kBackward: return "the backward pass";
-    case Phase::kOptimizer: return "the optimizer step";
-    case Phase::kLoad: return "loading";
-    case Phase::kNone: return "no phase";
+    case Phase::kForward:
+      return "the forward pass";
+    case Phase::kBackward:
+      return "the backward pass";
+    case Phase::kOptimizer:
+      return "the optimizer step";
+    case Phase::kLoad:
+      return "loading";
+    case Phase::kNone:
+      return "no phase";
   }
   return "";
 }
@@ -75,17 +80,19 @@ class Writer {
  private:
   void Total() {
     const memmodel::Peak& peak = *prediction_.peak;
-    text_.push_back("At batch " + std::to_string(batch_) + " the process takes " +
-                    FormatBytes(peak.device) + " of the card: " + FormatBytes(peak.reserved) +
-                    " that PyTorch reserves, and " + FormatBytes(peak.device - peak.reserved) +
-                    " of context (driver, kernels, libraries), which does not depend on the batch.");
+    text_.push_back(
+        "At batch " + std::to_string(batch_) + " the process takes " + FormatBytes(peak.device) +
+        " of the card: " + FormatBytes(peak.reserved) + " that PyTorch reserves, and " +
+        FormatBytes(peak.device - peak.reserved) +
+        " of context (driver, kernels, libraries), which does not depend on the batch.");
   }
 
   void Peak() {
     const Breakdown& b = prediction_.use->breakdown;
     text_.push_back("The most that is allocated at once, " + FormatBytes(b.allocated_peak) +
-                    ", stands in " + PhaseWords(b.phase) + " of step " + std::to_string(b.step + 1) +
-                    ", " + Where(b.op, b.module) + ". Alive at that moment are " + Kinds(b) + ".");
+                    ", stands in " + PhaseWords(b.phase) + " of step " +
+                    std::to_string(b.step + 1) + ", " + Where(b.op, b.module) +
+                    ". Alive at that moment are " + Kinds(b) + ".");
   }
 
   void Constant() {
@@ -95,8 +102,8 @@ class Writer {
       gradients += layer.gradients;
       state += layer.optimizer_state;
     }
-    std::string text = "Constant, whatever the batch: " + FormatBytes(weights) +
-                       " of weights and buffers";
+    std::string text =
+        "Constant, whatever the batch: " + FormatBytes(weights) + " of weights and buffers";
     if (gradients > 0) text += ", " + FormatBytes(gradients) + " of gradients";
     if (state > 0) text += ", " + FormatBytes(state) + " of optimizer state";
     text_.push_back(text + ".");
@@ -109,9 +116,10 @@ class Writer {
       exact_ = exact_ && layer.activations_exact;
     }
     if (beta_ <= 0) return;
-    text_.push_back("Every sample adds " + FormatBytes(beta_) +
-                    " of activations that live from the forward to the backward pass" +
-                    (exact_ ? "." : " (a least-squares line: in some layers they are not quite one)."));
+    text_.push_back(
+        "Every sample adds " + FormatBytes(beta_) +
+        " of activations that live from the forward to the backward pass" +
+        (exact_ ? "." : " (a least-squares line: in some layers they are not quite one)."));
   }
 
   void Dominant() {
@@ -137,8 +145,7 @@ class Writer {
     const double small = Slope(1, std::max<std::int64_t>(2, batch_ / 8));
     const double large = Slope(std::max<std::int64_t>(2, batch_ / 2), batch_);
     const PeakMoment at_one = model_.PeakAt(1), at_batch = model_.PeakAt(batch_);
-    std::string text = "From batch 1 to " +
-                       std::to_string(std::max<std::int64_t>(2, batch_ / 8)) +
+    std::string text = "From batch 1 to " + std::to_string(std::max<std::int64_t>(2, batch_ / 8)) +
                        " a sample adds " + FormatBytes(std::llround(small)) +
                        " to the peak of what is requested, near batch " + std::to_string(batch_) +
                        " it adds " + FormatBytes(std::llround(large)) + ".";
@@ -154,8 +161,9 @@ class Writer {
               " at batch 1 and " + Where(at_batch.operator_name, at_batch.module_path) +
               " at batch " + std::to_string(batch_) + ".";
       if (small > static_cast<double>(beta_) && large > static_cast<double>(beta_)) {
-        text += " What a sample adds beyond its activations are workspaces and temporaries alive "
-                "there.";
+        text +=
+            " What a sample adds beyond its activations are workspaces and temporaries alive "
+            "there.";
       }
     }
     text_.push_back(text);
@@ -191,8 +199,8 @@ class Writer {
     const BatchBytes& first = largest->workspace.traced.front();
     text_.push_back("The largest workspace, memory that one operator takes and gives back, is " +
                     FormatBytes(most) + " at batch " + std::to_string(batch_) + ", in " +
-                    (largest->path.empty() ? std::string("the model itself") : largest->path) + "; at batch " +
-                    std::to_string(first.batch) + " the same layer takes " +
+                    (largest->path.empty() ? std::string("the model itself") : largest->path) +
+                    "; at batch " + std::to_string(first.batch) + " the same layer takes " +
                     FormatBytes(first.bytes) + ".");
   }
 

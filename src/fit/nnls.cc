@@ -18,7 +18,8 @@ Eigen::VectorXd SolvePassive(const Eigen::MatrixXd& a, const Eigen::VectorXd& b,
   }
   const Eigen::VectorXd part = sub.colPivHouseholderQr().solve(b);
   Eigen::VectorXd x = Eigen::VectorXd::Zero(a.cols());
-  for (std::size_t i = 0; i < columns.size(); ++i) x(columns[i]) = part(static_cast<Eigen::Index>(i));
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    x(columns[i]) = part(static_cast<Eigen::Index>(i));
   return x;
 }
 

@@ -9,8 +9,8 @@
 // shape at every bend of a grid is fitted by nonnegative least squares, with
 // relative weights. All that meet every point within its tolerance are kept, with
 // the points moved to the ends of their tolerance too; their spread, and what
-// measured curves do beyond such fits, is the interval. The curve shown is the one with the smallest residual, of equals the
-// one that bends at a measured batch.
+// measured curves do beyond such fits, is the interval. The curve shown is the one with the
+// smallest residual, of equals the one that bends at a measured batch.
 //
 // Example: 2.1, 3.8, 8.4 GB at 1, 8, 32: 0.243 GB a sample at first, 0.192 later.
 // Bent at 8: 1.857 + 0.1917 b + 0.41 min(b, 8) / 8, which meets all three.
@@ -34,14 +34,18 @@ constexpr double kLargestResidual = 0.01;  // what a user may expect of a fit to
 // networks with AdamW and bf16 judge it (docs/fit.md).
 constexpr double kBetween = 0.085;
 constexpr double kBeyondPerDoubling = 0.065;
-constexpr int kBendsBetween = 12;          // grid of bends between the first and last but one batch
+constexpr int kBendsBetween = 12;  // grid of bends between the first and last but one batch
 
 double Term(BendShape shape, double at, double b) {
   switch (shape) {
-    case BendShape::kNone: return 0;
-    case BendShape::kSaturating: return std::min(b, at) / at;
-    case BendShape::kExponential: return 1 - std::exp(-b / at);
-    case BendShape::kLate: return std::max(0.0, b - at);
+    case BendShape::kNone:
+      return 0;
+    case BendShape::kSaturating:
+      return std::min(b, at) / at;
+    case BendShape::kExponential:
+      return 1 - std::exp(-b / at);
+    case BendShape::kLate:
+      return std::max(0.0, b - at);
   }
   return 0;
 }
@@ -243,7 +247,8 @@ Result<PointsFit> FitPoints(const std::vector<MeasuredPoint>& points) {
   if (fit.largest_residual > kLargestResidual) {
     return Status::InvalidArgument(
         "no curve of a constant, a line and one bend meets these points within 1 % (the best "
-        "misses one by " + Number(100 * fit.largest_residual) +
+        "misses one by " +
+        Number(100 * fit.largest_residual) +
         " %); measure again, or give traces in place of points");
   }
   return fit;
@@ -282,7 +287,8 @@ std::vector<std::string> PointsFit::Explain() const {
                                                  : "The curve misses no point by more than " +
                                                        Number(100 * largest_residual) + " %.";
   if (points.size() == 3) {
-    residual += " With three points that is no proof: the interval shows what other bends would say.";
+    residual +=
+        " With three points that is no proof: the interval shows what other bends would say.";
   }
   text.push_back(std::move(residual));
   return text;

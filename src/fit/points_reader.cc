@@ -53,8 +53,8 @@ Result<MeasuredPoint> ParsePoint(std::string_view batch, std::string_view size) 
   const auto r = std::from_chars(batch.data(), batch.data() + batch.size(), point.batch);
   if (r.ec != std::errc() || r.ptr != batch.data() + batch.size() || point.batch < 1 ||
       point.batch > MemoryModel::kLargestBatch) {
-    return Status::InvalidArgument("'" + std::string(batch.substr(0, 40)) +
-                                   "' is not a batch; a point is BATCH:SIZE, such as 8:3.8GB");
+    return Status::InvalidArgument(std::string("'").append(batch.substr(0, 40)).append(
+        "' is not a batch; a point is BATCH:SIZE, such as 8:3.8GB"));
   }
   const Result<Bytes> bytes = ParseBytes(size);
   if (!bytes.ok()) return bytes.status();
@@ -87,8 +87,8 @@ Result<std::vector<MeasuredPoint>> ParsePoints(std::string_view text) {
   for (const std::string_view part : Split(text, ',')) {
     const std::size_t colon = part.find(':');
     if (colon == std::string_view::npos) {
-      return Status::InvalidArgument("'" + std::string(part.substr(0, 40)) +
-                                     "' is not a point; write BATCH:SIZE, such as 8:3.8GB");
+      return Status::InvalidArgument(std::string("'").append(part.substr(0, 40)).append(
+          "' is not a point; write BATCH:SIZE, such as 8:3.8GB"));
     }
     Result<MeasuredPoint> point =
         ParsePoint(Trimmed(part.substr(0, colon)), Trimmed(part.substr(colon + 1)));
@@ -134,7 +134,8 @@ Result<std::vector<MeasuredPoint>> ReadPointsCsv(const std::string& path) {
     }
     Result<MeasuredPoint> point = ParsePoint(fields[batch], fields[bytes]);
     if (!point.ok()) {
-      return Status::BadInput(path + ":" + std::to_string(number) + ": " + point.status().message());
+      return Status::BadInput(path + ":" + std::to_string(number) + ": " +
+                              point.status().message());
     }
     points.push_back(*point);
   }

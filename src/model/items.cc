@@ -42,7 +42,8 @@ class Collector {
   Status Add(std::size_t index) {
     const Event& event = trace_.events[index];
     switch (event.kind) {
-      case EventKind::kMarker: return AddMarker(event);
+      case EventKind::kMarker:
+        return AddMarker(event);
       case EventKind::kAlloc: {
         if (event.size > SizeRule::kLargest) {
           return Status::BadInput("event " + std::to_string(index) + " asks for " +
@@ -59,10 +60,10 @@ class Collector {
                                   " releases a block that was not allocated in this trace");
         }
         Push(event, found->second);
-        const bool done = !has_completions_ ||
-                          (index + 1 < trace_.events.size() &&
-                           trace_.events[index + 1].kind == EventKind::kFreeCompleted &&
-                           trace_.events[index + 1].address == event.address);
+        const bool done =
+            !has_completions_ || (index + 1 < trace_.events.size() &&
+                                  trace_.events[index + 1].kind == EventKind::kFreeCompleted &&
+                                  trace_.events[index + 1].address == event.address);
         out_.items.back().completes = done;
         if (!done) pending_[event.address] = found->second;
         live_.erase(found);
@@ -164,7 +165,9 @@ class Collector {
       token = Mix(token, static_cast<std::uint64_t>(item.stream));
       if (item.kind == EventKind::kAlloc) {
         const bool transient = end[i] == i + 1;  // as a workspace is
-        token = Mix(token, transient ? 7 : end[i] == 0 ? 8 : Mix(phase[end[i]], Asker(out_.items[end[i]])));
+        token = Mix(token, transient     ? 7
+                           : end[i] == 0 ? 8
+                                         : Mix(phase[end[i]], Asker(out_.items[end[i]])));
       } else {
         token = Mix(token, out_.tokens[static_cast<std::size_t>(item.block)]);
       }

@@ -49,14 +49,21 @@ MemoryKind KindOf(const ProgramEvent& event, const Place& made, const ProgramEve
                   const Place* freed) {
   switch (event.role) {
     case TensorRole::kWeight:
-    case TensorRole::kBuffer: return MemoryKind::kWeights;
-    case TensorRole::kGradient: return MemoryKind::kGradients;
-    case TensorRole::kOptimizerState: return MemoryKind::kOptimizerState;
-    case TensorRole::kInput: return MemoryKind::kInputs;
-    case TensorRole::kLibraryWorkspace: return MemoryKind::kLibraryWorkspace;
+    case TensorRole::kBuffer:
+      return MemoryKind::kWeights;
+    case TensorRole::kGradient:
+      return MemoryKind::kGradients;
+    case TensorRole::kOptimizerState:
+      return MemoryKind::kOptimizerState;
+    case TensorRole::kInput:
+      return MemoryKind::kInputs;
+    case TensorRole::kLibraryWorkspace:
+      return MemoryKind::kLibraryWorkspace;
     case TensorRole::kOutput:
-    case TensorRole::kLoss: return MemoryKind::kActivations;
-    case TensorRole::kNone: break;
+    case TensorRole::kLoss:
+      return MemoryKind::kActivations;
+    case TensorRole::kNone:
+      break;
   }
   if (made.phase == Phase::kLoad || made.part == 0) return MemoryKind::kWeights;
   if (made.phase == Phase::kForward && (freed == nullptr || freed->forward != made.forward)) {
@@ -114,7 +121,8 @@ class LayerBuilder {
     for (std::size_t i = 0; i < program_.events.size(); ++i) {
       const ProgramEvent& event = program_.events[i];
       if (event.kind == EventKind::kAlloc) Allocate(i);
-      if (event.kind == EventKind::kFree) Release(static_cast<std::size_t>(event.target), event.mask);
+      if (event.kind == EventKind::kFree)
+        Release(static_cast<std::size_t>(event.target), event.mask);
     }
     std::vector<LayerModel> layers;
     for (auto& [module, sums] : sums_) layers.push_back(Layer(module, sums));
@@ -145,12 +153,23 @@ class LayerBuilder {
     LayerSums& sums = SumsOf(event.module);
     Samples* into = nullptr;
     switch (kinds_[i]) {
-      case MemoryKind::kWeights: into = &sums.weights; break;
-      case MemoryKind::kOptimizerState: into = &sums.state; break;
-      case MemoryKind::kGradients: into = last ? &sums.gradients : nullptr; break;
-      case MemoryKind::kActivations: into = last ? &sums.activations : nullptr; break;
-      case MemoryKind::kWorkspace: into = last ? &sums.workspace_now : nullptr; break;
-      default: break;
+      case MemoryKind::kWeights:
+        into = &sums.weights;
+        break;
+      case MemoryKind::kOptimizerState:
+        into = &sums.state;
+        break;
+      case MemoryKind::kGradients:
+        into = last ? &sums.gradients : nullptr;
+        break;
+      case MemoryKind::kActivations:
+        into = last ? &sums.activations : nullptr;
+        break;
+      case MemoryKind::kWorkspace:
+        into = last ? &sums.workspace_now : nullptr;
+        break;
+      default:
+        break;
     }
     if (into == nullptr) return;
     if (kinds_[i] == MemoryKind::kActivations) {
@@ -236,7 +255,8 @@ std::vector<OrderChange> OrderChangesOf(const Program& program) {
     const auto [it, added] = index.try_emplace(key, changes.size());
     if (added) {
       OrderChange change;
-      if (event.op >= 0) change.operator_name = program.operators[static_cast<std::size_t>(event.op)];
+      if (event.op >= 0)
+        change.operator_name = program.operators[static_cast<std::size_t>(event.op)];
       if (event.module >= 0) {
         change.module_path = program.modules[static_cast<std::size_t>(event.module)].path;
       }

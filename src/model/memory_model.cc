@@ -49,8 +49,8 @@ std::string_view BasisName(ModelBasis basis) {
 MemoryModel::Impl::Impl(Program p, AllocatorSettings s)
     : program(std::move(p)), settings(s), envelope(program) {
   for (std::size_t low = 0; low + 1 < program.batches.size(); ++low) {
-    exact_after.push_back(std::all_of(
-        program.events.begin(), program.events.end(), [&](const ProgramEvent& e) {
+    exact_after.push_back(
+        std::all_of(program.events.begin(), program.events.end(), [&](const ProgramEvent& e) {
           const bool here = ((e.mask >> low) & 1) != 0, after = ((e.mask >> (low + 1)) & 1) != 0;
           return here == after && (!here || e.kind != EventKind::kAlloc ||
                                    program.rules[static_cast<std::size_t>(e.target)].exact());
@@ -68,8 +68,8 @@ ModelBasis MemoryModel::Impl::Basis(std::int64_t batch) const {
 ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
   ModelPoint point;
   const std::size_t nearest = program.Nearest(batch);
-  const auto central = SimulateRequests(program, nearest,
-                                        SizesAt(program, batch, Choice::kCentral), settings);
+  const auto central =
+      SimulateRequests(program, nearest, SizesAt(program, batch, Choice::kCentral), settings);
   point.allocated = central.allocated;
   point.reserved = central.reserved;
   point.allocated_range = {central.allocated, central.allocated};
@@ -82,7 +82,8 @@ ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
   for (const std::size_t sample : {near.low, near.high}) {
     for (const Choice choice : {Choice::kLow, Choice::kHigh}) {
       if (all_exact && (choice == Choice::kLow || sample == nearest)) continue;
-      const auto other = SimulateRequests(program, sample, SizesAt(program, batch, choice), settings);
+      const auto other =
+          SimulateRequests(program, sample, SizesAt(program, batch, choice), settings);
       Widen(&point.allocated_range, other.allocated);
       Widen(&point.reserved_range, other.reserved);
     }
@@ -276,10 +277,18 @@ MemoryModel::Statistics MemoryModel::statistics() const {
     ++statistics.requests;
     statistics.sometimes += event.mask != all;
     switch (program.rules[static_cast<std::size_t>(event.target)].kind) {
-      case SizeRule::Kind::kConstant: ++statistics.constant; break;
-      case SizeRule::Kind::kAffine: ++statistics.affine; break;
-      case SizeRule::Kind::kQuadratic: ++statistics.quadratic; break;
-      case SizeRule::Kind::kTable: ++statistics.fitted; break;
+      case SizeRule::Kind::kConstant:
+        ++statistics.constant;
+        break;
+      case SizeRule::Kind::kAffine:
+        ++statistics.affine;
+        break;
+      case SizeRule::Kind::kQuadratic:
+        ++statistics.quadratic;
+        break;
+      case SizeRule::Kind::kTable:
+        ++statistics.fitted;
+        break;
     }
   }
   statistics.peak_candidates = static_cast<std::int64_t>(impl_->envelope.candidates());

@@ -11,8 +11,8 @@
 namespace memmodel {
 namespace {
 
-constexpr std::size_t kLargestFile = std::size_t{16} << 20;      // packed; a model has below 1 MB
-constexpr std::size_t kLargestText = std::size_t{256} << 20;     // unpacked
+constexpr std::size_t kLargestFile = std::size_t{16} << 20;   // packed; a model has below 1 MB
+constexpr std::size_t kLargestText = std::size_t{256} << 20;  // unpacked
 constexpr std::size_t kMostEvents = std::size_t{1} << 22;
 constexpr std::string_view kHeader = "memmodel-model ";
 
@@ -48,7 +48,8 @@ class Reader {
       if (line_ == 1 && kind != '!') return NotAModel();
       if (kind == '.') {
         std::int64_t lines = 0;
-        if (!TakeNumber(&line, &lines) || lines != line_ - 1) return Error("the line count is wrong");
+        if (!TakeNumber(&line, &lines) || lines != line_ - 1)
+          return Error("the line count is wrong");
         ended = true;
         continue;
       }
@@ -76,27 +77,45 @@ class Reader {
 
   Status Record(char kind, std::string_view rest) {
     switch (kind) {
-      case '!': return Header(rest);
-      case '=': metadata = rest; return {};
-      case 'A': alloc_conf = rest; return {};
+      case '!':
+        return Header(rest);
+      case '=':
+        metadata = rest;
+        return {};
+      case 'A':
+        alloc_conf = rest;
+        return {};
       case 'C': {
         Bytes bytes = 0;
         if (!TakeNumber(&rest, &bytes) || bytes < 0) return Error("expected 'C BYTES'");
         context_bytes = bytes;
         return {};
       }
-      case 'b': return Batches(rest);
-      case 'o': program.operators.emplace_back(rest); return {};
+      case 'b':
+        return Batches(rest);
+      case 'o':
+        program.operators.emplace_back(rest);
+        return {};
       case 'm': {
         const std::string type(TakeField(&rest));
         program.modules.push_back({std::string(rest), type == "?" ? "" : type});
         return {};
       }
-      case 'x': program.texts.emplace_back(rest); return {};
-      case 's': return Rule(rest);
-      case 'a': case 'f': case 'p': case 'c': case '#': return EventRecord(kind, rest);
-      case 'k': return Point(rest);
-      default: return Error(std::string("unknown record '") + kind + "'");
+      case 'x':
+        program.texts.emplace_back(rest);
+        return {};
+      case 's':
+        return Rule(rest);
+      case 'a':
+      case 'f':
+      case 'p':
+      case 'c':
+      case '#':
+        return EventRecord(kind, rest);
+      case 'k':
+        return Point(rest);
+      default:
+        return Error(std::string("unknown record '") + kind + "'");
     }
   }
 
@@ -138,8 +157,12 @@ class Reader {
     };
     bool ok = true;
     switch (rule.kind) {
-      case SizeRule::Kind::kConstant: ok = coefficient(&rule.c0); break;
-      case SizeRule::Kind::kAffine: ok = coefficient(&rule.c0) && coefficient(&rule.c1); break;
+      case SizeRule::Kind::kConstant:
+        ok = coefficient(&rule.c0);
+        break;
+      case SizeRule::Kind::kAffine:
+        ok = coefficient(&rule.c0) && coefficient(&rule.c1);
+        break;
       case SizeRule::Kind::kQuadratic:
         ok = coefficient(&rule.c0) && coefficient(&rule.c1) && coefficient(&rule.c2);
         break;
@@ -154,7 +177,8 @@ class Reader {
         }
         ok = ok && !rule.points.empty();
         break;
-      default: ok = false;
+      default:
+        ok = false;
     }
     if (!ok || !rest.empty()) return Error("not a size rule this program knows");
     program.rules.push_back(std::move(rule));
@@ -213,7 +237,8 @@ class Reader {
       released_[block] |= event->mask;
       if (!event->completes) pending_[block] |= event->mask;
     } else {
-      if ((event->mask & ~pending_[block]) != 0) return Error("a release completed before it began");
+      if ((event->mask & ~pending_[block]) != 0)
+        return Error("a release completed before it began");
       pending_[block] &= ~event->mask;
     }
     event->target = static_cast<std::int32_t>(index);
@@ -226,8 +251,9 @@ class Reader {
     p.allocated_range = {p.allocated, p.allocated};
     p.reserved_range = {p.reserved, p.reserved};
     if (ok && !rest.empty()) {
-      ok = TakeNumber(&rest, &p.allocated_range.low) && TakeNumber(&rest, &p.allocated_range.high) &&
-           TakeNumber(&rest, &p.reserved_range.low) && TakeNumber(&rest, &p.reserved_range.high);
+      ok = TakeNumber(&rest, &p.allocated_range.low) &&
+           TakeNumber(&rest, &p.allocated_range.high) && TakeNumber(&rest, &p.reserved_range.low) &&
+           TakeNumber(&rest, &p.reserved_range.high);
     }
     ok = ok && rest.empty() && p.allocated_range.low >= 0 && p.reserved_range.low >= 0 &&
          p.allocated_range.low <= p.allocated && p.allocated <= p.allocated_range.high &&

@@ -49,8 +49,12 @@ void AppendRule(const SizeRule& rule, Text* text) {
     case SizeRule::Kind::kQuadratic:
       text->Number(rule.c0), text->Number(rule.c1), text->Number(rule.c2);
       break;
-    case SizeRule::Kind::kAffine: text->Number(rule.c0), text->Number(rule.c1); break;
-    case SizeRule::Kind::kConstant: text->Number(rule.c0); break;
+    case SizeRule::Kind::kAffine:
+      text->Number(rule.c0), text->Number(rule.c1);
+      break;
+    case SizeRule::Kind::kConstant:
+      text->Number(rule.c0);
+      break;
     case SizeRule::Kind::kTable:
       for (const BatchBytes& p : rule.points) text->Number(p.batch), text->Number(p.bytes);
       break;

@@ -39,7 +39,8 @@ class PieceBuilder {
       const auto index = static_cast<std::int32_t>(i);
       if (event.kind == EventKind::kAlloc) steps_.push_back({index, event.target, 1});
       if (event.kind == EventKind::kFree) {
-        steps_.push_back({index, program.events[static_cast<std::size_t>(event.target)].target, -1});
+        steps_.push_back(
+            {index, program.events[static_cast<std::size_t>(event.target)].target, -1});
       }
     }
     sizes_.resize(program.rules.size());

@@ -38,10 +38,10 @@ class Interner {
 };
 
 struct Node {
-  ProgramEvent event;        // target: of an allocation unused, of a release a node's id
+  ProgramEvent event;  // target: of an allocation unused, of a release a node's id
   std::uint64_t token = 0;
   std::vector<BatchBytes> sizes;  // kAlloc
-  std::int32_t id = 0;       // stays the same while nodes are inserted before it
+  std::int32_t id = 0;            // stays the same while nodes are inserted before it
 };
 
 class Merger {
@@ -49,9 +49,9 @@ class Merger {
   Status Add(const Trace& trace, const TraceItems& traced) {
     if (parts_.empty()) parts_.resize(traced.part_begin.size() - 1);
     if (parts_.size() != traced.part_begin.size() - 1) {
-      return Status::BadInput(
-          "traces with " + std::to_string(parts_.size() - 1) + " and " +
-          std::to_string(traced.part_begin.size() - 2) + " steps; a model needs the same number");
+      return Status::BadInput("traces with " + std::to_string(parts_.size() - 1) + " and " +
+                              std::to_string(traced.part_begin.size() - 2) +
+                              " steps; a model needs the same number");
     }
     trace_ = &trace;
     traced_ = &traced;

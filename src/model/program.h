@@ -18,9 +18,9 @@ using SampleMask = std::uint64_t;
 inline constexpr std::size_t kMostSamples = 64;
 
 struct ProgramEvent {
-  EventKind kind = EventKind::kMarker;   // kAlloc, kFree, kFreeCompleted, kMarker
-  bool completes = true;                 // kFree: no kFreeCompleted of its own follows
-  TensorRole role = TensorRole::kNone;   // kAlloc: what a tag said the block holds
+  EventKind kind = EventKind::kMarker;  // kAlloc, kFree, kFreeCompleted, kMarker
+  bool completes = true;                // kFree: no kFreeCompleted of its own follows
+  TensorRole role = TensorRole::kNone;  // kAlloc: what a tag said the block holds
   std::int32_t stream = 0;
   // kAlloc: index into rules; kFree, kFreeCompleted: index of the allocating
   // event; kMarker: index into texts ("step b=" without its number).

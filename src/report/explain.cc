@@ -1,9 +1,8 @@
 #include "src/report/explain.h"
 
-#include <nlohmann/json.hpp>
-
 #include <cinttypes>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "src/report/text.h"
 

@@ -1,10 +1,9 @@
 #include "src/report/fit.h"
 
-#include <nlohmann/json.hpp>
-
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "src/report/text.h"
@@ -146,7 +145,7 @@ void AppendChanges(const MemoryModel& model, std::string* out) {
   for (std::size_t i = 0; i < std::min(kShown, changes.size()); ++i) {
     const OrderChange& change = changes[i];
     std::string batches;
-    for (const std::int64_t b : change.present) batches += " " + std::to_string(b);
+    for (const std::int64_t b : change.present) batches.append(" ").append(std::to_string(b));
     Append(out, "  %s of %s, %s\n    %" PRId64 " requests, at most %s, at batch%s\n",
            change.operator_name.empty() ? "(no operator)" : change.operator_name.c_str(),
            change.module_path.empty() ? "the model" : change.module_path.c_str(),
@@ -190,8 +189,9 @@ Result<std::string> FormatModelFit(const MemoryModel& model,
     AppendLimit(*budget, *limit, &out);
   }
   const MemoryModel::Statistics s = model.statistics();
-  Append(&out, "%" PRId64 " requests: %" PRId64 " of constant size, %" PRId64
-               " a line in the batch, %" PRId64 " a parabola, %" PRId64 " fitted\n",
+  Append(&out,
+         "%" PRId64 " requests: %" PRId64 " of constant size, %" PRId64
+         " a line in the batch, %" PRId64 " a parabola, %" PRId64 " fitted\n",
          s.requests, s.constant, s.affine, s.quadratic, s.fitted);
   Append(&out, "\n%9s %12s %12s %25s  %s\n", "batch", "allocated", "reserved", "reserved, interval",
          "basis");
@@ -202,9 +202,9 @@ Result<std::string> FormatModelFit(const MemoryModel& model,
     const std::string range = known ? std::string("-")
                                     : FormatBytes(memory->reserved_range.low) + " .. " +
                                           FormatBytes(memory->reserved_range.high);
-    Append(&out, "%9" PRId64 " %12s %12s %25s  %s\n", batch,
-           FormatBytes(memory->allocated).c_str(), FormatBytes(memory->reserved).c_str(),
-           range.c_str(), std::string(BasisName(memory->basis)).c_str());
+    Append(&out, "%9" PRId64 " %12s %12s %25s  %s\n", batch, FormatBytes(memory->allocated).c_str(),
+           FormatBytes(memory->reserved).c_str(), range.c_str(),
+           std::string(BasisName(memory->basis)).c_str());
   }
   AppendChanges(model, &out);
   return out;

@@ -15,8 +15,10 @@ namespace memmodel {
 std::string FormatPointsFit(const PointsFit& fit, const std::optional<GpuBudget>& budget);
 std::string PointsFitToJson(const PointsFit& fit, const std::optional<GpuBudget>& budget);
 
-Result<std::string> FormatModelFit(const MemoryModel& model, const std::optional<GpuBudget>& budget);
-Result<std::string> ModelFitToJson(const MemoryModel& model, const std::optional<GpuBudget>& budget);
+Result<std::string> FormatModelFit(const MemoryModel& model,
+                                   const std::optional<GpuBudget>& budget);
+Result<std::string> ModelFitToJson(const MemoryModel& model,
+                                   const std::optional<GpuBudget>& budget);
 
 }  // namespace memmodel
 

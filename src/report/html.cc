@@ -1,8 +1,7 @@
 #include "src/report/html.h"
 
-#include <nlohmann/json.hpp>
-
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "memmodel/device.h"
 #include "memmodel/report.h"
@@ -31,7 +30,8 @@ Json TimelineJson(const Timeline& timeline, const Trace& trace) {
     const bool request = event.kind == EventKind::kAlloc;
     json["points"].push_back(
         {{"phase", point.phase == Phase::kNone ? "after the step" : PhaseName(point.phase)},
-         {"what", (request ? "request of " : "release of ") + std::to_string(event.size) + " bytes"},
+         {"what",
+          (request ? "request of " : "release of ") + std::to_string(event.size) + " bytes"},
          {"op", trace.OperatorName(event.op)},
          {"layer", trace.ModulePath(event.module)},
          {"bytes", point.bytes}});
@@ -104,9 +104,12 @@ std::string Embeddable(const Json& json) {
 std::string Escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    if (c == '<') out += "&lt;";
-    else if (c == '&') out += "&amp;";
-    else out += c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
   }
   return out;
 }

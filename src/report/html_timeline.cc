@@ -18,21 +18,17 @@ void Thin(Timeline* timeline, std::size_t most) {
   for (std::size_t run = 0; run < most; ++run) {
     const auto begin = points.begin() + static_cast<std::ptrdiff_t>(run * all / most);
     const auto end = points.begin() + static_cast<std::ptrdiff_t>((run + 1) * all / most);
-    kept.push_back(*std::max_element(begin, end, [](const auto& a, const auto& b) {
-      return a.total() < b.total();
-    }));
+    kept.push_back(*std::max_element(
+        begin, end, [](const auto& a, const auto& b) { return a.total() < b.total(); }));
   }
   points = std::move(kept);
 }
 
 }  // namespace
 
-Bytes TimelinePoint::total() const {
-  return std::accumulate(bytes.begin(), bytes.end(), Bytes{0});
-}
+Bytes TimelinePoint::total() const { return std::accumulate(bytes.begin(), bytes.end(), Bytes{0}); }
 
-Result<Timeline> MakeTimeline(const Trace& trace, const std::string& alloc_conf,
-                              std::size_t most) {
+Result<Timeline> MakeTimeline(const Trace& trace, const std::string& alloc_conf, std::size_t most) {
   const Result<History> history = FollowBlocks(trace, {.alloc_conf = alloc_conf});
   if (!history.ok()) return history.status();
   std::unordered_map<std::uint32_t, std::pair<const Life*, int>> changes;  // event -> sign

@@ -1,11 +1,10 @@
 #include "src/report/validate.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace memmodel {
 namespace {
@@ -54,7 +53,7 @@ std::string FormatValidation(const std::vector<MeasuredRun>& runs, const Validat
     out += line;
   }
   if (validation.skipped > 0) {
-    out += "\n" + std::to_string(validation.skipped) + " runs left out\n";
+    out.append("\n").append(std::to_string(validation.skipped)).append(" runs left out\n");
   }
   if (!validation.failed.empty()) {
     out += "\nwithout a prediction: " + std::to_string(validation.failed.size()) + "\n";

@@ -10,8 +10,7 @@ namespace {
 
 // The smallest error that at least `share` of the errors do not exceed.
 double Quantile(const std::vector<double>& sorted, double share) {
-  const auto rank = static_cast<std::size_t>(
-      std::ceil(share * static_cast<double>(sorted.size())));
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
   return sorted[std::min(std::max<std::size_t>(rank, 1), sorted.size()) - 1];
 }
 
@@ -39,8 +38,8 @@ double Comparison::Error() const {
 std::vector<ErrorRow> MakeErrorTable(const std::vector<MeasuredRun>& runs,
                                      const std::vector<Comparison>& comparisons) {
   std::vector<ErrorRow> table;
-  for (const Quantity quantity : {Quantity::kAllocated, Quantity::kReserved, Quantity::kDevice,
-                                  Quantity::kLargestBatch}) {
+  for (const Quantity quantity :
+       {Quantity::kAllocated, Quantity::kReserved, Quantity::kDevice, Quantity::kLargestBatch}) {
     std::map<std::string, std::vector<double>> groups;
     std::map<std::string, std::size_t> equal;
     for (const Comparison& c : comparisons) {

@@ -1,7 +1,6 @@
 // Reads measured runs. The names of the fields are those that measuring scripts
 // write: docs/validation.md lists them with their other spellings.
 #include <nlohmann/json.hpp>
-
 #include <sstream>
 
 #include "memmodel/validate.h"
@@ -90,8 +89,7 @@ Status FillJob(const Json& object, MeasuredRun* run) {
   run->job.cudnn_benchmark = Flag(Find(object, {"bench", "cudnn_benchmark"}));
   run->job.channels_last = Flag(Find(object, {"cl", "channels_last"}));
   run->job.alloc_conf = Text(Find(object, {"conf_value", "alloc_conf"}));
-  run->job.accumulate =
-      static_cast<int>(Integer(Find(object, {"accumulate"})).value_or(1));
+  run->job.accumulate = static_cast<int>(Integer(Find(object, {"accumulate"})).value_or(1));
   const std::string mode = Text(Find(object, {"mode"}));
   if (mode == "infer") {
     run->job.mode = Mode::kInfer;
@@ -106,7 +104,8 @@ Result<MeasuredRun> ParseRun(const Json& object, int line, const std::string& na
   MeasuredRun run;
   run.line = line;
   run.model = Text(Find(object, {"model"}));
-  const bool search = Find(object, {"max_ok"}) != nullptr || Text(Find(object, {"kind"})) == "max_batch";
+  const bool search =
+      Find(object, {"max_ok"}) != nullptr || Text(Find(object, {"kind"})) == "max_batch";
   run.batch = Integer(Find(object, {search ? "max_ok" : "batch"})).value_or(0);
   if (search) run.smallest_oom = Integer(Find(object, {"min_oom"}));
   if (run.model.empty() || run.model.find('/') != std::string::npos) {
@@ -169,9 +168,9 @@ Result<std::vector<MeasuredRun>> ParseRuns(std::string_view text, const std::str
       }
     }
     if (!object.is_object()) {
-      return Status::BadInput(name + ":" + std::to_string(number) +
-                              (header.empty() ? ": not a JSON object"
-                                              : ": another number of fields than the header"));
+      return Status::BadInput(
+          name + ":" + std::to_string(number) +
+          (header.empty() ? ": not a JSON object" : ": another number of fields than the header"));
     }
     Result<MeasuredRun> run = ParseRun(object, number, name);
     if (!run.ok()) return run.status();

@@ -73,7 +73,8 @@ class Validator {
     predict->steps = runs_[i].steps;
     predict->child = options_.child;
     if (!predict->job.model.empty()) return true;
-    validation_.failed.emplace_back(i, "no " + runs_[i].model + ".pt2 or .pt in " + options_.models);
+    validation_.failed.emplace_back(i,
+                                    "no " + runs_[i].model + ".pt2 or .pt in " + options_.models);
     return false;
   }
 

@@ -34,7 +34,8 @@ TEST_CASE("addresses, segments and rounding below 512 do not make a difference")
 
 TEST_CASE("another size is one difference, its release none") {
   const TraceDiff diff = Diffed(
-      kHead + kLoad + "# step b=2\na 1 65536 0 0 0\na 2 32768 0 0 0\nf 2 32768 0 0 0\na 3 16384 0 1 -1\n",
+      kHead + kLoad +
+          "# step b=2\na 1 65536 0 0 0\na 2 32768 0 0 0\nf 2 32768 0 0 0\na 3 16384 0 1 -1\n",
       kLoad + "# step b=2\na 1 65536 0\na 2 49152 0\nf 2 49152 0\na 3 16384 0\n");
   CHECK_FALSE(diff.identical);
   REQUIRE(diff.differences.size() == 1);
@@ -55,9 +56,9 @@ TEST_CASE("another size is one difference, its release none") {
 }
 
 TEST_CASE("what only the bare stream has is placed after the operator before it") {
-  const TraceDiff diff = Diffed(
-      kHead + kLoad + "# step b=2\na 1 65536 0 0 0\na 3 16384 0 1 -1\n",
-      kLoad + "# step b=2\na 1 65536 0\na 2 49152 0\nf 2 49152 0\na 3 16384 0\n");
+  const TraceDiff diff =
+      Diffed(kHead + kLoad + "# step b=2\na 1 65536 0 0 0\na 3 16384 0 1 -1\n",
+             kLoad + "# step b=2\na 1 65536 0\na 2 49152 0\nf 2 49152 0\na 3 16384 0\n");
   REQUIRE(diff.differences.size() == 1);
   CHECK(diff.differences[0].kind == DifferenceKind::kOnlyB);
   CHECK(diff.differences[0].bytes_b == 49152);
@@ -67,9 +68,9 @@ TEST_CASE("what only the bare stream has is placed after the operator before it"
 }
 
 TEST_CASE("a block released later is one difference of order") {
-  const TraceDiff diff = Diffed(
-      kLoad + "# step b=2\na 1 65536 0\na 2 512 0\nf 1 65536 0\na 3 1024 0\na 4 2048 0\n",
-      kLoad + "# step b=2\na 1 65536 0\na 2 512 0\na 3 1024 0\nf 1 65536 0\na 4 2048 0\n");
+  const TraceDiff diff =
+      Diffed(kLoad + "# step b=2\na 1 65536 0\na 2 512 0\nf 1 65536 0\na 3 1024 0\na 4 2048 0\n",
+             kLoad + "# step b=2\na 1 65536 0\na 2 512 0\na 3 1024 0\nf 1 65536 0\na 4 2048 0\n");
   REQUIRE(diff.differences.size() == 1);
   CHECK(diff.differences[0].kind == DifferenceKind::kOrder);
   CHECK(diff.parts[1].matched == 4);
@@ -108,7 +109,8 @@ TEST_CASE("a trace without requests is refused") {
 }
 
 TEST_CASE("both outputs hold the counts") {
-  const TraceDiff diff = Diffed(kLoad + "# step b=2\na 2 1024 0\n", kLoad + "# step b=2\na 2 2048 0\n");
+  const TraceDiff diff =
+      Diffed(kLoad + "# step b=2\na 2 1024 0\n", kLoad + "# step b=2\na 2 2048 0\n");
   const std::string text = FormatDiff(diff, "x", "y", 10);
   CHECK(text.find("A asks for 1024 bytes, B for 2048 bytes") != std::string::npos);
   const std::string json = DiffToJson(diff, "x", "y", 10);

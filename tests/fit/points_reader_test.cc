@@ -24,8 +24,8 @@ TEST_CASE("points carry the precision that was written") {
   REQUIRE(points->size() == 4);
   CHECK((*points)[0].batch == 1);
   CHECK((*points)[0].bytes == 2100000000);
-  CHECK((*points)[0].tolerance == 50000000);       // half of 0.1 GB
-  CHECK((*points)[2].tolerance == 20 * kMiB);      // half of 0.01 GB is less
+  CHECK((*points)[0].tolerance == 50000000);   // half of 0.1 GB
+  CHECK((*points)[2].tolerance == 20 * kMiB);  // half of 0.01 GB is less
   CHECK((*points)[3].bytes == 16000000000);
   CHECK((*points)[3].tolerance == 20 * kMiB);
 }

@@ -41,13 +41,14 @@ TEST_CASE("traces that make no model are refused with a reason") {
   CHECK(StatusOf("# step b=1\nO 0 512 0\n").message().find("out-of-memory") != std::string::npos);
   CHECK(StatusOf("# step b=1\nf 1 512 0\n").message().find("not allocated") != std::string::npos);
   CHECK(StatusOf("# step b=x\n").message().find("names no batch") != std::string::npos);
-  CHECK(StatusOf("# step b=1\na 1 4611686018427387904 0\n").message().find("more than any device") !=
-        std::string::npos);
+  CHECK(
+      StatusOf("# step b=1\na 1 4611686018427387904 0\n").message().find("more than any device") !=
+      std::string::npos);
 }
 
 TEST_CASE("a release that is completed later stays two events") {
-  const Result<Trace> trace =
-      ParseTrace("# step b=1\na 1 512 0\nf 1 512 0\na 2 512 0\nc 1 512 0\nf 2 512 0\nc 2 512 0\n", "t");
+  const Result<Trace> trace = ParseTrace(
+      "# step b=1\na 1 512 0\nf 1 512 0\na 2 512 0\nc 1 512 0\nf 2 512 0\nc 2 512 0\n", "t");
   REQUIRE(trace.ok());
   const Result<TraceItems> items = ItemsForModel(*trace);
   REQUIRE(items.ok());

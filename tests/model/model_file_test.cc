@@ -105,13 +105,13 @@ TEST_CASE("releases that would confuse the simulator are refused") {
   };
   CHECK(parse("# 0\na 0\nf 1\n").ok());
   CHECK(parse("# 0\na 0\nf 1\nf 2\n").message().find("released twice") != std::string::npos);
-  CHECK_FALSE(parse("# 0\na 0\nf 2\n").ok());                 // a marker
-  CHECK_FALSE(parse("# 0\na 0\nf 9\n").ok());                 // before the first event
-  CHECK_FALSE(parse("# 0\na 1\n").ok());                      // no such rule
-  CHECK_FALSE(parse("# 0\na 0\nc 1\n").ok());                 // completed before released
+  CHECK_FALSE(parse("# 0\na 0\nf 2\n").ok());  // a marker
+  CHECK_FALSE(parse("# 0\na 0\nf 9\n").ok());  // before the first event
+  CHECK_FALSE(parse("# 0\na 1\n").ok());       // no such rule
+  CHECK_FALSE(parse("# 0\na 0\nc 1\n").ok());  // completed before released
   CHECK(parse("# 0\na 0\np 1\nc 2\n").ok());
   CHECK_FALSE(parse("# 0\na 0 -1 -1 1\nf 1 -1 -1 2\n").ok());  // where it was not requested
-  CHECK_FALSE(parse("# 0\na 0 -1 -1 7\n").ok());              // a batch that is not there
+  CHECK_FALSE(parse("# 0\na 0 -1 -1 7\n").ok());               // a batch that is not there
 }
 
 }  // namespace
