@@ -31,7 +31,7 @@ GiB = 1 << 30
 
 def input_of(model):
     """The input that the runs were made with, without its batch dimension; and the loss."""
-    tokens = re.search(r"_s(\d+)$", model)
+    tokens = None if model.startswith("timm_") else re.search(r"_s(\d+)$", model)
     if tokens:
         return f"{tokens.group(1)}:int64", "output"
     if model == "mlp":
@@ -45,7 +45,7 @@ def input_of(model):
 
 
 def family_of(model):
-    if re.search(r"_s\d+$", model) or model == "lstm":
+    if re.search(r"_s\d+$", model) and not model.startswith("timm_") or model == "lstm":
         return "language"
     if model.endswith("_256") or model == "r3d_18":
         return "dense/video"
