@@ -180,7 +180,9 @@ class Differ {
     std::map<std::pair<std::string_view, std::string_view>, DiffGroup> groups;
     for (const Difference& d : diff_.differences) {
       if (d.kind == DifferenceKind::kMarker) continue;
-      const OperatorGroup key = GroupOfOperator(d.context.operator_name);
+      OperatorGroup key = GroupOfOperator(d.context.operator_name);
+      // torch.optim's states come from plain factories: aten::empty_strided.
+      if (d.phase == Phase::kOptimizer && key.library == "PyTorch") key.family = "optimizer";
       DiffGroup& group = groups[{key.family, key.library}];
       group.family = key.family;
       group.library = key.library;
