@@ -9,6 +9,8 @@ install(TARGETS memmodel memmodel_c EXPORT memmodelTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT memmodel-dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/memmodel DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT memmodel-dev)
 
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/memmodel)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/memmodel)
 install(EXPORT memmodelTargets NAMESPACE memmodel:: DESTINATION ${package_dir} COMPONENT memmodel-dev)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/memmodelConfig.cmake.in ${PROJECT_BINARY_DIR}/memmodelConfig.cmake
