@@ -22,9 +22,13 @@ _METHODS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__", "
 _NUMBERS = ("item", "tolist", "__float__", "__format__", "__repr__")
 _FINITE = ("isfinite",)
 _NOT_FINITE = ("isnan", "isinf", "found_inf", "_has_inf_or_nan")
+# transformers.masking_utils asks whether position ids (an arange on the GPU, unless the batch
+# brings its own) go on by one to the end; only then it needs no mask of its own.
+_UNPACKED = ("packed_sequence_mask",)
 _READER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
                            ctypes.c_void_p)
 MOST_PLACES = 200
+MOST_LINES = 12
 _PADDING = "the rest of a tensor that carries a pickled object"
 
 
@@ -135,6 +139,8 @@ class Reads:
             value, reason = 0, "taken to be finite"
         elif any(word in both for word in _FINITE):
             value, reason = 1, "taken to be finite"
+        elif any(word in both for word in _UNPACKED):
+            value, reason = 1, "sequences taken to be unpacked: position ids 0, 1, 2, ..."
         elif method in _NUMBERS and dtype is not None and dtype.is_floating_point:
             value, reason = 0, "a floating-point number"
         return {"operator": method and "Tensor." + method or text, "bytes": int(size), "value": value,
@@ -167,17 +173,24 @@ class Reads:
 
 
 def _expression(frame):
-    """The source text of the call that `frame` is in, the whole line before Python 3.11."""
+    """The source text of what `frame` is in: the call's own from Python 3.11 on if it stands on
+    one line, else the whole statement up to its closing bracket, in one line."""
     if frame is None:
         return ""
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    if not hasattr(frame.f_code, "co_positions"):
-        return line
-    for index, position in enumerate(frame.f_code.co_positions()):
-        if index == frame.f_lasti // 2:
-            first, last, start, end = position
-            if first is None or first != last or start is None:
-                return line
-            raw = linecache.getline(frame.f_code.co_filename, first)
-            return raw.encode()[start:end].decode(errors="replace").strip() or line
-    return line
+    name, first = frame.f_code.co_filename, frame.f_lineno
+    if hasattr(frame.f_code, "co_positions"):
+        for index, (line, last, start, end) in enumerate(frame.f_code.co_positions()):
+            if index == frame.f_lasti // 2:
+                if line is not None and line == last and start is not None:
+                    part = linecache.getline(name, line).encode()[start:end]
+                    text = part.decode(errors="replace").strip()
+                    if text:
+                        return text
+                first = line or first
+                break
+    text = linecache.getline(name, first).strip()
+    for line in range(first + 1, first + MOST_LINES):
+        if text.count("(") + text.count("[") <= text.count(")") + text.count("]"):
+            break
+        text += " " + linecache.getline(name, line).strip()
+    return text
