@@ -121,7 +121,7 @@ std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes 
         suggestion.largest_batch = *largest->largest_batch * variant.batch_factor;
       }
     }
-    if (variant.batch_factor > 1) {
+    if (variant.batch_factor > 1 && suggestion.largest_batch) {
       suggestion.note = "the largest batch counts the samples of an optimizer step";
     }
     suggestions.push_back(std::move(suggestion));
