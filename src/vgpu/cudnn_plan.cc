@@ -44,12 +44,20 @@ constexpr std::array<Places, 3> kPlaces = {{
      "wgrad"},
 }};
 
-const char* TypeName(std::int64_t type, int* bytes) {
-  *bytes = type == CUDNN_DATA_FLOAT ? 4 : 2;
-  return type == CUDNN_DATA_FLOAT      ? "f32"
-         : type == CUDNN_DATA_HALF     ? "f16"
-         : type == CUDNN_DATA_BFLOAT16 ? "bf16"
-                                       : nullptr;
+const char* TypeName(std::int64_t type, ElementType* element) {
+  switch (type) {
+    case CUDNN_DATA_FLOAT:
+      *element = ElementType::kFloat;
+      return "f32";
+    case CUDNN_DATA_HALF:
+      *element = ElementType::kHalf;
+      return "f16";
+    case CUDNN_DATA_BFLOAT16:
+      *element = ElementType::kBFloat16;
+      return "bf16";
+    default:
+      return nullptr;
+  }
 }
 
 bool Describe(const Record& operation, const Places& places, ConvolutionPlan* plan) {
@@ -65,7 +73,7 @@ bool Describe(const Record& operation, const Places& places, ConvolutionPlan* pl
   const auto of = [&](Name name, std::size_t i) { return convolution->Number(name, i, 0); };
   ConvolutionShape& shape = plan->shape;
   shape.op = places.op;
-  const char* type = TypeName(x->Number(CUDNN_ATTR_TENSOR_DATA_TYPE, 0, -1), &shape.element_bytes);
+  const char* type = TypeName(x->Number(CUDNN_ATTR_TENSOR_DATA_TYPE, 0, -1), &shape.type);
   if (type == nullptr || size(w, 1) < 1) return false;
   shape.n = size(x, 0);
   shape.c = size(x, 1);

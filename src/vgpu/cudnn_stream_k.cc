@@ -32,7 +32,7 @@
 // is minimised, unless K gives nine or more shares of over 1024 elements: then
 // there are as many as there can be. Behind whole waves the reduction is
 // partly hidden, and q is allowed where the time saved pays for what is not
-// (kHidden); a share then has at least 4 iterations.
+// (Tile::hidden); a share then has at least 128 elements of K.
 //
 // Example: wgrad, float, 16 x 256 x 14 x 14, 3x3, 256 channels out, on 132
 // multiprocessors, tile 128x128, cluster 1x1: M = 256, N = 9*256 = 2304, so T =
@@ -56,7 +56,7 @@ struct Tile {
 constexpr std::array<Tile, 10> kTiles = {{
     {128, 128, 13.15, {.63, 1.59, 2.78, 3.96}},
     {128, 64, 17.15, {.56, 1.51, 2.71, 3.90}},
-    {},
+    {128, 32, 0, {}},
     {256, 128, 11.15, {.63, 1.67, 2.86, 4.02}},
     {256, 64, 13.15, {.63, 1.59, 2.78, 3.96}},
     {64, 64, 24.75, {.56, 1.52, 2.71, 3.92}},
@@ -81,6 +81,7 @@ struct Problem {
   std::int64_t tiles = 0;       // cluster tiles
   std::int64_t iterations = 0;  // along K
   std::int64_t per_share = 0;   // iterations of 1024 elements of K
+  std::int64_t least_share = 1;  // iterations of 128 elements of K
   double step = 0;
   const Tile* tile = nullptr;
   bool slower_split = false;  // see below
@@ -111,7 +112,7 @@ std::int64_t SplitAlone(const Problem& problem, std::int64_t most) {
 std::int64_t SplitRest(const Problem& problem, std::int64_t most, std::int64_t waves) {
   std::int64_t best = 1;
   std::int64_t share = problem.iterations;
-  for (std::int64_t q = 2; q <= std::min(most, problem.iterations / 4); ++q) {
+  for (std::int64_t q = 2; q <= std::min(most, problem.iterations / problem.least_share); ++q) {
     const int steps = Steps(q);
     const double least =
         problem.step * (steps <= 4 ? problem.tile->hidden[static_cast<std::size_t>(steps - 1)]
@@ -137,7 +138,7 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
       kTiles[static_cast<std::size_t>(choice.tile_size)].m > 0 && choice.tile_k >= 0 &&
       choice.cluster_m > 0 && choice.cluster_n > 0 && clusters > 0 && shape.groups > 0 &&
       (choice.workspace == 0 || choice.workspace == 1);
-  const bool floats = shape.element_bytes == 4;
+  const bool floats = shape.type == ElementType::kFloat;
   bool engine = false;
   switch (shape.op) {
     case ConvolutionOp::kForward:
@@ -157,11 +158,15 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
   const Tile& tile = *problem.tile;
   const std::int64_t cluster = choice.cluster_m * choice.cluster_n;
   const std::int64_t depth = floats || choice.tile_k == 0 ? 32 : 64;
-  // Half-precision iterations take a quarter of the time of float ones.
-  problem.step = floats ? tile.step : 4 * tile.step;
+  // An iteration of 64 halves counts as two of 32 floats, one of bfloat16 as a
+  // quarter.
+  problem.step = tile.step;
+  if (shape.type == ElementType::kBFloat16) problem.step = 4 * tile.step;
+  if (shape.type == ElementType::kHalf && depth == 64) problem.step = tile.step / 2;
   problem.per_share = 1024 / depth;
+  problem.least_share = 128 / depth;
   problem.slower_split =
-      floats && choice.tile_size == 1 && shape.op != ConvolutionOp::kBackwardData;
+      depth == 32 && choice.tile_size == 1 && shape.type != ElementType::kBFloat16 && shape.op != ConvolutionOp::kBackwardData;
   std::int64_t m_tiles = 0;
   std::int64_t n_tiles = 0;
   if (shape.op == ConvolutionOp::kForward) {

@@ -12,10 +12,12 @@ namespace memmodel::vgpu {
 
 enum class ConvolutionOp { kForward, kBackwardData, kBackwardFilter };
 
+enum class ElementType { kFloat, kHalf, kBFloat16 };
+
 // One 2-D convolution as cuDNN's backend describes it. Sizes in elements.
 struct ConvolutionShape {
   ConvolutionOp op = ConvolutionOp::kForward;
-  int element_bytes = 4;  // of x, w and y: 4 float, 2 half and bfloat16
+  ElementType type = ElementType::kFloat;  // of x, w and y
   std::int64_t n = 0, c = 0, h = 0, w = 0;
   std::int64_t k = 0, r = 0, s = 0;
   std::int64_t p = 0, q = 0;  // output height and width
