@@ -75,9 +75,9 @@ std::string Table(const Arguments& arguments, const ReplayResult& result, const 
   text += Row("peak reserved", s.reserved_bytes.all.peak);
   text += Row("peak active", s.active_bytes.all.peak);
   text += Row("peak requested", s.requested_bytes.all.peak);
-  text += "  requests " + std::to_string(result.requests) + ", retries " +
+  text += "  requests and releases " + std::to_string(result.requests) + ", retries " +
           std::to_string(s.num_alloc_retries) + ", out of memory " + std::to_string(s.num_ooms) +
-          ", segments at the end " + std::to_string(result.segments.size()) + "\n";
+          "\n  segments at the end " + std::to_string(result.segments.size()) + "\n";
   if (result.first_failure) {
     const Event& event = trace.events[*result.first_failure];
     text += "  does not fit: event " + std::to_string(*result.first_failure) + ", " +
@@ -93,8 +93,8 @@ std::string Table(const Arguments& arguments, const ReplayResult& result, const 
   if (arguments.addresses == "recorded") {
     text += result.first_difference.empty()
                 ? "  every address and segment as recorded\n"
-                : "  otherwise than recorded: " + result.first_difference + "; " +
-                      std::to_string(result.differing_addresses) + " addresses differ\n";
+                : "  otherwise than recorded, " + std::to_string(result.differing_addresses) +
+                      " addresses differ; first\n    " + result.first_difference + "\n";
   }
   return text;
 }
@@ -123,23 +123,24 @@ void AddSimulate(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* sub = app.add_subcommand(
       "simulate",
-      "Sends a request stream through PyTorch's CUDA caching allocator, under any settings and\n"
-      "limit, without PyTorch. Exit code 1: a request failed that had not when it was recorded.");
-  sub->add_option("--requests", arguments->requests, "A trace or bare request stream, plain or gzip")
+      "Sends a request stream through PyTorch's CUDA caching allocator, under any\n"
+      "settings and limit, without PyTorch. Exit code 1: a request failed that had not\n"
+      "when it was recorded.");
+  sub->add_option("--requests", arguments->requests, "A trace or request stream, plain or gzip")
       ->required();
   CLI::Option* conf = sub->add_option(
       "--alloc-conf", arguments->alloc_conf,
-      "Settings as in PYTORCH_ALLOC_CONF (default: that of the environment)");
+      "As in PYTORCH_ALLOC_CONF (default: the environment's)");
   sub->add_option("--allocator-limit", arguments->limit,
-                  "SIZE that the allocator may reserve, as set_per_process_memory_fraction");
+                  "SIZE that it may reserve, as\nset_per_process_memory_fraction sets it");
   sub->add_option("--gpu-mem", arguments->gpu_mem, "SIZE of the device (default: no end)");
   sub->add_option("--context", arguments->context, "SIZE of it that the CUDA context takes");
   sub->add_option("--segment-addresses", arguments->addresses,
-                  "own, or recorded: those of the stream's S and M lines, so that ties\n"
-                  "between equal blocks fall as they did")
+                  "own, or recorded: those of the stream's S and M\n"
+                  "lines, so that ties fall as they did")
       ->capture_default_str();
   sub->add_option("--snapshot", arguments->snapshot,
-                  "Write what was simulated to this file, for pytorch.org/memory_viz");
+                  "Write what was simulated to this file, for\npytorch.org/memory_viz");
   sub->add_flag("--json", arguments->json, "Print one JSON object");
   sub->callback([arguments, conf, &context] {
     arguments->conf_given = conf->count() > 0;
