@@ -1,18 +1,23 @@
 #include "src/vgpu/cudnn_cache.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "src/core/atomic_file.h"
 
 namespace memmodel::vgpu {
 namespace {
 
-// A cache of every network of a large model library stays far below this.
+// Beyond this the sorted part is given up, and the file grows anew.
 constexpr std::size_t kLargestFile = std::size_t{1} << 28;
 constexpr std::size_t kPrefix = 24;
 
@@ -41,32 +46,96 @@ Digester& Digester::Add(std::string_view bytes) {
   return *this;
 }
 
+// An entry of the sorted part, as it lies in the file.
+struct CudnnCache::Entry {
+  Digest digest;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+  std::uint32_t sum = 0;
+};
+
 CudnnCache::CudnnCache(std::string path, std::string header)
     : path_(std::move(path)), header_(std::move(header)) {
-  if (path_.empty() || access(path_.c_str(), F_OK) != 0) return;
+  static_assert(sizeof(Entry) == 32 && std::is_trivially_copyable_v<Entry>);
+  if (!path_.empty()) Map();
+}
+
+CudnnCache::~CudnnCache() {
+  if (mapped_ != nullptr) munmap(const_cast<char*>(mapped_), mapped_bytes_);
+}
+
+void CudnnCache::Map() {
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;  // none yet
   damaged_ = true;
-  const Result<std::string> text = ReadFile(path_, kLargestFile);
-  if (!text.ok() || !text->starts_with(header_)) return;
-  std::string_view rest = std::string_view(*text).substr(header_.size());
-  while (!rest.empty()) {
+  struct stat info {};
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    mapped_bytes_ = static_cast<std::size_t>(info.st_size);
+    void* const mapped = mmap(nullptr, mapped_bytes_, PROT_READ, MAP_PRIVATE, file, 0);
+    if (mapped != MAP_FAILED) mapped_ = static_cast<const char*>(mapped);
+  }
+  close(file);
+  if (mapped_ == nullptr) return;
+  std::string_view rest(mapped_, mapped_bytes_);
+  std::uint64_t counts[2] = {};
+  if (!rest.starts_with(header_) || rest.size() < header_.size() + sizeof counts) return;
+  std::memcpy(counts, rest.data() + header_.size(), sizeof counts);
+  rest.remove_prefix(header_.size() + sizeof counts);
+  if (counts[0] > rest.size() / sizeof(Entry) ||
+      counts[1] > rest.size() - counts[0] * sizeof(Entry)) {
+    return;
+  }
+  entries_ = rest.data();
+  entry_count_ = counts[0];
+  rest.remove_prefix(entry_count_ * sizeof(Entry));
+  text_ = rest.substr(0, counts[1]);
+  rest.remove_prefix(counts[1]);
+  if (!ReadLog(rest)) return;
+  damaged_ = false;
+  if (rest.size() > kLongestLog && !WriteFileAtomically(path_, Sorted()).ok()) path_.clear();
+}
+
+bool CudnnCache::ReadLog(std::string_view log) {
+  while (!log.empty()) {
     Digest digest;
     std::uint32_t length = 0;
     std::uint32_t sum = 0;
-    if (rest.size() < kPrefix) return;
-    std::memcpy(&digest, rest.data(), sizeof digest);
-    std::memcpy(&length, rest.data() + 16, sizeof length);
-    std::memcpy(&sum, rest.data() + 20, sizeof sum);
-    const std::string_view answer = rest.substr(kPrefix, length);
-    if (answer.size() != length || CheckSum(digest, answer) != sum) return;
+    if (log.size() < kPrefix) return false;
+    std::memcpy(&digest, log.data(), sizeof digest);
+    std::memcpy(&length, log.data() + 16, sizeof length);
+    std::memcpy(&sum, log.data() + 20, sizeof sum);
+    const std::string_view answer = log.substr(kPrefix, length);
+    if (answer.size() != length || CheckSum(digest, answer) != sum) return false;
     answers_.insert_or_assign(digest, std::string(answer));
-    rest.remove_prefix(kPrefix + length);
+    log.remove_prefix(kPrefix + length);
   }
-  damaged_ = false;
+  return true;
 }
 
 const std::string* CudnnCache::Find(const Digest& digest) const {
-  const auto found = answers_.find(digest);
-  return found == answers_.end() ? nullptr : &found->second;
+  if (const auto found = answers_.find(digest); found != answers_.end()) return &found->second;
+  const auto less = [](const Digest& a, const Digest& b) {
+    return a.high != b.high ? a.high < b.high : a.low < b.low;
+  };
+  std::uint64_t low = 0;
+  std::uint64_t high = entry_count_;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    Entry entry;
+    std::memcpy(&entry, entries_ + middle * sizeof entry, sizeof entry);
+    if (entry.digest == digest) {
+      if (entry.offset > text_.size() || entry.length > text_.size() - entry.offset) return nullptr;
+      const std::string_view answer = text_.substr(entry.offset, entry.length);
+      if (CheckSum(digest, answer) != entry.sum) return nullptr;
+      return &answers_.emplace(digest, answer).first->second;
+    }
+    if (less(entry.digest, digest)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return nullptr;
 }
 
 void CudnnCache::Add(const Digest& digest, std::string_view answer) {
@@ -74,13 +143,44 @@ void CudnnCache::Add(const Digest& digest, std::string_view answer) {
   if (!path_.empty()) added_ += Record(digest, answer);
 }
 
+std::string CudnnCache::Sorted() const {
+  const auto order = [](const Entry& a, const Entry& b) {
+    return a.digest.high != b.digest.high ? a.digest.high < b.digest.high
+                                          : a.digest.low < b.digest.low;
+  };
+  std::vector<Entry> log;
+  std::string log_text;
+  for (const auto& [digest, answer] : answers_) {
+    log.push_back({digest, log_text.size(), static_cast<std::uint32_t>(answer.size()),
+                   CheckSum(digest, answer)});
+    log_text += answer;
+  }
+  std::sort(log.begin(), log.end(), order);
+  std::vector<Entry> kept;
+  if (mapped_bytes_ <= kLargestFile) {
+    kept.resize(entry_count_);
+    if (entry_count_ > 0) std::memcpy(kept.data(), entries_, entry_count_ * sizeof(Entry));
+    // Of a damaged file, only what can be searched.
+    if (!std::is_sorted(kept.begin(), kept.end(), order)) kept.clear();
+  }
+  const std::string_view kept_text = kept.empty() ? std::string_view() : text_;
+  for (Entry& entry : log) entry.offset += kept_text.size();
+  // Where both have a digest, set_union takes the log's.
+  std::vector<Entry> all;
+  all.reserve(log.size() + kept.size());
+  std::set_union(log.begin(), log.end(), kept.begin(), kept.end(), std::back_inserter(all), order);
+  const std::uint64_t counts[2] = {all.size(), kept_text.size() + log_text.size()};
+  std::string file = header_;
+  file.append(reinterpret_cast<const char*>(counts), sizeof counts);
+  file.append(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(Entry));
+  return file.append(kept_text).append(log_text);
+}
+
 void CudnnCache::Flush() {
   if (added_.empty()) return;
   if (damaged_) {
-    std::string text = header_;
-    for (const auto& [digest, answer] : answers_) text += Record(digest, answer);
     damaged_ = false;
-    if (!WriteFileAtomically(path_, text).ok()) path_.clear();
+    if (!WriteFileAtomically(path_, Sorted()).ok()) path_.clear();
   } else if (!Append(added_)) {
     path_.clear();
   }
@@ -91,7 +191,7 @@ void CudnnCache::Flush() {
 bool CudnnCache::Append(std::string_view records) {
   if (access(path_.c_str(), F_OK) != 0) {
     const std::string fresh = path_ + "." + std::to_string(getpid());
-    if (!WriteFileAtomically(fresh, header_).ok()) return false;
+    if (!WriteFileAtomically(fresh, header_ + std::string(16, '\0')).ok()) return false;
     const bool linked = link(fresh.c_str(), path_.c_str()) == 0 || errno == EEXIST;
     unlink(fresh.c_str());
     if (!linked) return false;
