@@ -219,7 +219,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for step in range(3):
     model(torch.randn(8, 256).cuda()).sum().backward()
     optimizer.step()
-print("RANK", rank, total.item(), [len(s) for s in said], sent, flush=True)
+os.write(1, f"RANK {rank} {total.item()} {[len(s) for s in said]} {sent}\\n".encode())  # one write: lines do not mix
 """
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", self.script(text)]
         answer, output = self.answer("--gpu", "h200", "--gpus", "2", "--steps", "0", command=command)
