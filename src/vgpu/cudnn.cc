@@ -142,31 +142,6 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t* s
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Measured on an NVIDIA H200 with cuDNN 9.19: no workspace in NCHW.
-MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnActivationDescriptor_t,
-    size_t* size) {
-  *size = 0;
-  return CUDNN_STATUS_SUCCESS;
-}
-
-MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnActivationDescriptor_t, size_t* size) {
-  *size = 0;
-  return CUDNN_STATUS_SUCCESS;
-}
-
-MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const cudnnActivationDescriptor_t,
-    const cudnnTensorDescriptor_t, size_t* size) {
-  *size = 0;
-  return CUDNN_STATUS_SUCCESS;
-}
-
 // Measured on an NVIDIA H200 with cuDNN 9.19 (driver 580.159.04).
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t, size_t* size) {
   *size = 6488064;
