@@ -29,6 +29,9 @@ struct RunOptions {
   int gpus = 1;
   bool find_batch = false;
   std::int64_t largest_batch = std::int64_t{1} << 16;  // not looked beyond
+  // Counts that only a kernel knows (nonzero, boolean masks, unique) are answered with this
+  // share of the largest possible; 1 is an upper bound. Unset: they are unknown.
+  std::optional<double> unknown_count;
   bool eager = false;  // TORCHDYNAMO_DISABLE=1: torch.compile leaves functions as they are
   double timeout_s = 0;                  // of one run of the script; 0: none
   std::string cache;                     // folder for cuDNN's answers; "": none
@@ -49,7 +52,7 @@ struct RankMemory {
 
 struct BatchProbe {
   std::int64_t batch = 0;
-  std::string outcome;  // "fits", "above target", "retries", "out of memory", "failed"
+  std::string outcome;  // "fits", "above target", "retries", "out of memory", "measured"
   std::optional<Peak> peak;
   std::int64_t steps_done = 0;
   double seconds = 0;

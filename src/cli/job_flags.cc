@@ -21,15 +21,18 @@ Status ReadInto(const std::string& text, const Parse& parse, T* target) {
 
 Status ReadSize(const char* flag, const std::string& text, Bytes* target) {
   Result<Bytes> size = ParseBytes(text);
-  if (!size.ok()) return Status::InvalidArgument(std::string(flag) + ": " + size.status().message());
+  if (!size.ok())
+    return Status::InvalidArgument(std::string(flag) + ": " + size.status().message());
   *target = *size;
   return {};
 }
 
-Status ReadUnknownCount(const std::string& text, PredictOptions* options) {
+}  // namespace
+
+Status ReadUnknownCount(const std::string& text, std::optional<double>* share) {
   if (text.empty()) return {};
   if (text == "max") {
-    options->unknown_count = 1.0;
+    *share = 1.0;
     return {};
   }
   char* end = nullptr;
@@ -38,11 +41,9 @@ Status ReadUnknownCount(const std::string& text, PredictOptions* options) {
     return Status::InvalidArgument("--unknown-count '" + text +
                                    "'; it is max or a fraction from 0 to 1");
   }
-  options->unknown_count = value;
+  *share = value;
   return {};
 }
-
-}  // namespace
 
 void AddJobFlags(CLI::App* command, JobFlags* flags) {
   command->option_defaults()->group("Job");
@@ -75,8 +76,9 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
   command->add_flag("--channels-last", flags->channels_last, "model and batch in channels_last");
   command->add_flag("--cudnn-benchmark", flags->cudnn_benchmark,
                     "torch.backends.cudnn.benchmark = True");
-  command->add_option("--clip-grad-norm", flags->clip_grad_norm,
-                      "clip_grad_norm_ before each optimizer step")
+  command
+      ->add_option("--clip-grad-norm", flags->clip_grad_norm,
+                   "clip_grad_norm_ before each optimizer step")
       ->type_name("NORM");
   command->add_flag("--ema", flags->ema, "keep an exponential moving average of the weights");
   command->add_option("--steps", flags->steps, "optimizer steps to run")
@@ -142,11 +144,11 @@ Status ReadGpuFlags(const std::string& gpu, const std::string& gpu_mem, PredictO
   options->total_bytes = gpu_mem.empty() ? options->device.total_bytes : total;
   if (gpu.empty()) {
     options->assumed.emplace_back("gpu");
-    options->assumptions.push_back(
-        "a card of " + FormatBytes(total) + " (" + std::to_string(total) +
-        " bytes) with the properties of an " + options->device.device_name +
-        ", whose own total is " + FormatBytes(options->device.total_bytes) +
-        " (--gpu NAME for another)");
+    options->assumptions.push_back("a card of " + FormatBytes(total) + " (" +
+                                   std::to_string(total) + " bytes) with the properties of an " +
+                                   options->device.device_name + ", whose own total is " +
+                                   FormatBytes(options->device.total_bytes) +
+                                   " (--gpu NAME for another)");
   }
   return {};
 }
@@ -187,7 +189,7 @@ Result<PredictOptions> ReadJobFlags(const JobFlags& flags) {
            ReadInto(flags.mode, ParseMode, &job.mode),
            ReadInto(flags.step_protocol, ParseStepProtocol, &job.step_protocol),
            ReadInto(flags.device, ParseDeviceKind, &job.device),
-           ReadUnknownCount(flags.unknown_count, &options),
+           ReadUnknownCount(flags.unknown_count, &options.unknown_count),
            flags.allocator_limit.empty()
                ? Status::Ok()
                : ReadSize("--allocator-limit", flags.allocator_limit, &limit),

@@ -34,6 +34,9 @@ Result<PredictOptions> ReadJobFlags(const JobFlags& flags);
 // The GPU that --gpu and --gpu-mem mean, into `options`.
 Status ReadGpuFlags(const std::string& gpu, const std::string& gpu_mem, PredictOptions* options);
 
+// The share that --unknown-count's text means; "" leaves it unset.
+Status ReadUnknownCount(const std::string& text, std::optional<double>* share);
+
 // The folder that keeps cuDNN's answers between runs, made if need be; "" if it
 // cannot be.
 std::string CacheFolder();

@@ -16,7 +16,7 @@ namespace memmodel::cli {
 namespace {
 
 struct Flags {
-  std::string gpu, gpu_mem, allocator_limit;
+  std::string gpu, gpu_mem, allocator_limit, unknown_count;
   RunOptions run;
   bool json = false;
 };
@@ -39,6 +39,7 @@ Result<RunOptions> ReadFlags(const Flags& flags) {
       return Status::InvalidArgument("--alloc-conf: " + settings.status().message());
     }
   }
+  if (Status s = ReadUnknownCount(flags.unknown_count, &options.unknown_count); !s.ok()) return s;
   options.cache = CacheFolder();
   return options;
 }
@@ -107,6 +108,11 @@ void AddRun(CLI::App& app, Context& context) {
       ->add_option("--alloc-conf", flags->run.alloc_conf,
                    "PYTORCH_ALLOC_CONF of the script, such as expandable_segments:True")
       ->type_name("STRING");
+  command
+      ->add_option("--unknown-count", flags->unknown_count,
+                   "go on with this share of the largest possible count where only a real run "
+                   "could know it (nonzero, masks, unique): max or a fraction")
+      ->type_name("max|FRACTION");
   command->add_flag("--eager", flags->run.eager,
                     "torch.compile leaves functions as they are (TORCHDYNAMO_DISABLE=1)");
   command

@@ -32,6 +32,7 @@ std::vector<ScriptRead> ParseReads(const json& report, const char* key) {
     read.reason = GetOr<std::string>(item, "reason", "");
     read.phase = GetOr<std::string>(item, "phase", "");
     read.step = GetOr<std::int64_t>(item, "step", 0);
+    read.is_count = GetOr(item, "is_count", false);
     read.count = GetOr<std::int64_t>(item, "count", 0);
     const json positions = GetOr(item, "positions", json::object());
     for (const auto& [device, position] : positions.items()) {
@@ -100,6 +101,8 @@ Result<ProcessReport> ParseProcessReport(std::string_view text) {
   report.devices = ParseDevices(object);
   report.unknown = ParseReads(object, "unknown");
   report.harmless = ParseReads(object, "harmless_reads");
+  report.counts = ParseReads(object, "counts");
+  report.stale_bytes = GetOr<std::string>(object, "stale_bytes", "");
   return report;
 }
 

@@ -26,6 +26,7 @@ struct DeviceTrace {
 struct ScriptRead {
   std::string op, module, where, reason, phase;
   std::int64_t step = 0, count = 0;
+  bool is_count = false;  // how many elements an operator found, at most those of its input
   std::map<int, std::int64_t> position;
 };
 
@@ -40,6 +41,8 @@ struct ProcessReport {
   std::optional<std::int64_t> cudnn_version;
   std::vector<DeviceTrace> devices;
   std::vector<ScriptRead> unknown, harmless;
+  std::vector<ScriptRead> counts;  // answered with a share of the largest, which `reason` says
+  std::string stale_bytes;         // why reused memory may count as known; "" if it does not
 
   [[nodiscard]] const DeviceTrace* device() const;  // the one with the highest peak
 };

@@ -30,14 +30,15 @@ struct ScriptOptions {
   Bytes total_bytes = 0;  // of each card; 0: without end
   Bytes context_bytes = 0;
   int gpus = 1;
-  int steps = 3;               // 0: the script runs to its own end
-  bool eager = false;          // torch.compile leaves the script's functions as they are
-  bool other_answers = false;  // unknown values are answered with one, not zero
+  int steps = 3;                        // 0: the script runs to its own end
+  bool eager = false;                   // torch.compile leaves the script's functions as they are
+  bool other_answers = false;           // unknown values are answered with one, not zero
+  std::optional<double> unknown_count;  // share of the largest count; unset: unknown
   std::optional<Bytes> allocator_limit;
   std::string alloc_conf;
-  double timeout_s = 0;  // 0: none
-  bool quiet = false;    // the script's own output is dropped
-  int interrupt_fd = -1;      // readable when the wait is to end; -1: none
+  double timeout_s = 0;   // 0: none
+  bool quiet = false;     // the script's own output is dropped
+  int interrupt_fd = -1;  // readable when the wait is to end; -1: none
 };
 
 struct ScriptRun {

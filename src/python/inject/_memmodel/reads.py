@@ -27,6 +27,7 @@ _NOT_FINITE = ("isnan", "isinf", "found_inf", "_has_inf_or_nan")
 _UNPACKED = ("packed_sequence_mask",)
 _READER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
                            ctypes.c_void_p)
+_LIMIT = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int)
 MOST_PLACES = 200
 MOST_LINES = 12
 _PADDING = "the rest of a tensor that carries a pickled object"
@@ -42,6 +43,8 @@ class Reads:
         self._ones = job.get().get("answer") == "one"
         self._reader = _READER(self._read)  # kept: C calls it
         self._library = None
+        self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
+        self._limit = None  # the native question after the operator that counts
         self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
         self._wrap_methods()
 
@@ -60,11 +63,19 @@ class Reads:
         self.stale_bytes = "the watch of allocations is not installed"
         if os.path.exists(path):
             try:
-                watch = ctypes.CDLL(path).memmodel_watch_allocations
-                failed = watch(str(self._torch.__version__).encode())
-                self.stale_bytes = failed and "this torch is not the one memmodel was built with"
+                native = ctypes.CDLL(path)
+                failed = native.memmodel_watch_allocations(str(self._torch.__version__).encode())
+                self.stale_bytes = failed and self._other_torch(native)
+                if self._share is not None and not failed:
+                    native.memmodel_watch_counts()
+                    self._limit = _LIMIT(("memmodel_largest_count", native))
             except OSError as error:
                 self.stale_bytes = str(error)
+
+    def _other_torch(self, native):
+        native.memmodel_compiled_for.restype = ctypes.c_char_p
+        return "memmodel's watch is built for torch %s and the script's is %s" % (
+            native.memmodel_compiled_for().decode(), self._torch.__version__)
 
     def pause(self):
         if self._library is not None:
@@ -106,6 +117,9 @@ class Reads:
         if inner is not None and inner.f_globals.get("__name__") == __name__:
             inner = inner.f_back  # one of our wrapped methods
         method, dtype = getattr(self._local, "reading", None) or ("", None)
+        counted = self._counted(size)
+        if counted is not None:
+            method = counted[0]
         key = (inner and inner.f_code, inner and inner.f_lasti, method)
         place = self._places.get(key)
         if place is None:
@@ -113,6 +127,12 @@ class Reads:
                 return 0
             place = self._places[key] = self._describe(inner, method, dtype, size)
         place["count"] += 1
+        if counted is not None:
+            _, least, most = counted
+            count = max(least, int(self._share * most))
+            place["most"] = max(place.get("most", 0), most)
+            ctypes.memmove(destination, count.to_bytes(size, sys.byteorder), size)
+            return 1
         value = place["value"]
         if place["reason"] == _PADDING:
             return 0  # what is known of the bytes stays
@@ -126,6 +146,17 @@ class Reads:
         width = min(size, 8)
         ctypes.memmove(destination, (b"\x01" + b"\0" * (width - 1)) * (size // width), size // width * width)
         return 1
+
+    def _counted(self, size):
+        """(operator, least, most) if an operator reads how many elements it found, else None."""
+        if self._limit is None or size not in (4, 8):
+            return None
+        name = ctypes.create_string_buffer(64)
+        most = self._limit(name, len(name))
+        if most < 0:
+            return None
+        operator = name.value.decode()
+        return operator, int("unique" in operator and most > 0), most
 
     def _describe(self, inner, method, dtype, size):
         outer = job.users_frame(inner)
@@ -143,25 +174,32 @@ class Reads:
             value, reason = 1, "sequences taken to be unpacked: position ids 0, 1, 2, ..."
         elif method in _NUMBERS and dtype is not None and dtype.is_floating_point:
             value, reason = 0, "a floating-point number"
-        return {"operator": method and "Tensor." + method or text, "bytes": int(size), "value": value,
+        operator = method if "::" in method else "Tensor." + method if method else text
+        return {"operator": operator, "bytes": int(size), "value": value,
+                "is_count": "::" in method or (not method and size in (4, 8)),
                 "reason": reason, "module": self._modules.path(self._modules.current()),
                 "where": "%s: %s" % (job.place(outer), outer_text) if outer else
                 "in " + self._run.phase(), "phase": self._run.phase(),
                 "step": self._run.step(), "positions": self._run.positions(), "count": 0}
 
     def found(self):
-        """(not recognised, harmless), each read's place once, in order of appearance."""
-        unknown, harmless = [], []
+        """(not recognised, harmless, counts answered), each read's place once, in order of
+        appearance."""
+        unknown, harmless, counts = [], [], []
         for place in self._places.values():
-            kept = {key: place[key] for key in place if key != "value"}
+            kept = {key: place[key] for key in place if key not in ("value", "most")}
+            if "most" in place:
+                kept["reason"] = "%s: %g of at most %d" % (place["operator"], self._share, place["most"])
+                counts.append(kept)
+                continue
             (unknown if place["value"] is None else harmless).append(kept)
-        return unknown, harmless
+        return unknown, harmless, counts
 
     def forget(self):
         self._places = {}
 
     def virtual_gpu_report(self):
-        """"refused" and "context" as the child protocol has them."""
+        """"refused", "approximate" and "context" as the child protocol has them."""
         if self._library is None:
             return {}
         try:
@@ -169,7 +207,8 @@ class Reads:
         except (ValueError, AttributeError):
             return {}
         refused = said.pop("refused", [])
-        return {"refused": refused, "context": said}
+        approximate = said.pop("approximate", [])
+        return {"refused": refused, "approximate": approximate, "context": said}
 
 
 def _expression(frame):

@@ -206,7 +206,7 @@ class Run:
     def _whole(self, ended, exit_code, devices):
         torch = self._torch
         outcome = self._outcome(ended, exit_code)
-        unknown, harmless = self._reads.found()
+        unknown, harmless, counts = self._reads.found()
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
         best = max(devices, key=lambda d: d["peak"]["allocated_bytes"], default={})
         report = {
@@ -217,7 +217,8 @@ class Run:
             "steps_done": self._steps.done, "steps": self._steps.reports[:steps.MOST_STEPS_REPORTED],
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
             "cudnn_version": torch.backends.cudnn.version(), "python": sys.version.split()[0],
-            "stale_bytes": self._reads.stale_bytes or None, "unknown": unknown, "harmless_reads": harmless, "out_of_memory": self._ooms[:20],
+            "stale_bytes": self._reads.stale_bytes or None, "unknown": unknown, "harmless_reads": harmless,
+            "counts": counts, "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
         report.update({key: value for key, value in best.items() if key != "device"})
         report.update(self._reads.virtual_gpu_report())

@@ -1,0 +1,92 @@
+#include "src/run/unknown_values.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "src/run/judge.h"
+#include "src/run/run_kinds.h"
+
+namespace memmodel {
+
+Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun& run,
+                         std::int64_t batch, RunAnswer* answer) {
+  std::vector<ScriptRead> open;
+  for (const ProcessReport& report : run.reports) {
+    for (const ScriptRead& read : report.harmless) {
+      answer->harmless.push_back({read.where, read.reason, read.count});
+    }
+    open.insert(open.end(), report.unknown.begin(), report.unknown.end());
+  }
+  if (open.empty()) return {};
+  if (options.progress) {
+    options.progress(
+        "running it again with other values where it reads what only a kernel "
+        "computes");
+  }
+  Card card = runs->TrueSize();
+  card.other_answers = true;
+  Result<const ScriptRun*> other = runs->Once(batch, card);
+  const std::string difference = other.ok() ? FirstDifference(run, **other) : open.back().where;
+  if (difference.empty()) {
+    for (const ScriptRead& read : open) {
+      answer->harmless.push_back(
+          {read.where, "no request depends on it (tried with 0 and 1)", read.count});
+    }
+    return {};
+  }
+  Prediction& prediction = answer->prediction;
+  prediction.unknown.push_back({difference, ""});
+  prediction.verdict = Verdict::kUnknown;
+  prediction.reason = "the memory depends on a value that only a real run computes: " + difference;
+  const bool counts =
+      std::any_of(open.begin(), open.end(), [](const ScriptRead& read) { return read.is_count; });
+  if (counts && !options.unknown_count) {
+    prediction.reason += "; give --unknown-count max, or a fraction of it, for a bound";
+  }
+  return {};
+}
+
+Status BoundCounts(const RunOptions& options, Runs* runs, const ScriptRun& run, std::int64_t batch,
+                   RunAnswer* answer) {
+  Prediction& prediction = answer->prediction;
+  bool any = false;
+  for (const ProcessReport& report : run.reports) {
+    for (const ScriptRead& read : report.counts) {
+      prediction.unknown.push_back({read.where, read.reason});
+      any = true;
+    }
+  }
+  if (!any || !prediction.interval || !prediction.peak) return {};
+  Interval& interval = *prediction.interval;
+  const Bytes below = prediction.peak->reserved - interval.low;
+  const Bytes above = interval.high - prediction.peak->reserved;
+  bool ran_out = false;
+  for (const double share : {0.0, 1.0}) {
+    Card card = runs->WithoutEnd();
+    card.counts = share;
+    Result<const ScriptRun*> end = runs->Once(batch, card);
+    if (!end.ok() || RanOut(**end)) {
+      ran_out = true;  // no figure of that end
+      continue;
+    }
+    const Bytes reserved = runs->PeakOf(Heaviest(**end)).reserved;
+    interval.low = std::min(interval.low, reserved - below);
+    interval.high = std::max(interval.high, reserved + above);
+  }
+  interval.basis = "unknown counts from none to all of the largest possible; " + interval.basis;
+  answer->notes.emplace_back(
+      *options.unknown_count == 1
+          ? "these figures are an upper bound: counts that only a real run knows were answered "
+            "with the largest possible (--unknown-count)"
+          : "these figures are as good as the share that --unknown-count gives: counts that only a "
+            "real run knows were answered with it");
+  if (ran_out) {
+    answer->notes.emplace_back(
+        "the script fails with none, or with all, of the largest counts: "
+        "that end of the interval is missing");
+  }
+  return {};
+}
+
+}  // namespace memmodel
