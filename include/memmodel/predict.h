@@ -103,6 +103,7 @@ struct Prediction {
   std::string workspace_basis;        // "calibrated", "deviceless", "mixed"; "" if not known
   std::vector<UnknownValue> unknown;  // what made the answer unknown, or a bound
   std::vector<std::string> refused;   // calls that the virtual GPU refused
+  std::vector<std::string> approximate;  // calls that it answered, but not exactly
 
   struct Timings {
     double start_ms = 0, load_ms = 0, trace_ms = 0, solve_ms = 0, total_ms = 0;

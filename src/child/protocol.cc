@@ -74,6 +74,16 @@ LoadedModel ParseLoaded(const json& line) {
   return loaded;
 }
 
+std::vector<ProbeAnswer::Refused> ParseCalls(const json& list) {
+  std::vector<ProbeAnswer::Refused> calls;
+  for (const json& item : list) {
+    if (!item.is_object()) continue;
+    calls.push_back(
+        {GetOr<std::string>(item, "function", ""), GetOr<std::int64_t>(item, "count", 1)});
+  }
+  return calls;
+}
+
 std::vector<UnknownRead> ParseReads(const json& list) {
   std::vector<UnknownRead> reads;
   for (const json& item : list) {
@@ -131,11 +141,8 @@ Result<ProbeAnswer> ParseProbe(const json& line) {
   }
   answer.unknown = ParseReads(List(line, "unknown"));
   answer.harmless = ParseReads(List(line, "harmless_reads"));
-  for (const json& item : List(line, "refused")) {
-    if (!item.is_object()) continue;
-    answer.refused.push_back(
-        {GetOr<std::string>(item, "function", ""), GetOr<std::int64_t>(item, "count", 1)});
-  }
+  answer.refused = ParseCalls(List(line, "refused"));
+  answer.approximate = ParseCalls(List(line, "approximate"));
   const json& context = Child(line, "context");
   answer.context.modules_loaded = Get<std::int64_t>(context, "modules_loaded");
   answer.context.code_bytes = Get<Bytes>(context, "code_bytes");

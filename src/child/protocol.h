@@ -77,6 +77,7 @@ struct ProbeAnswer {
     std::int64_t count = 0;
   };
   std::vector<Refused> refused;
+  std::vector<Refused> approximate;  // answered, but not exactly
   struct Context {
     std::optional<std::int64_t> modules_loaded, kernels;
     std::optional<Bytes> code_bytes;

@@ -233,9 +233,7 @@ class Predictor {
     const ProbeAnswer& answer = run->answer;
     LearnContext(batch);
     prediction_.workspace_basis = answer.workspace_basis;
-    for (const ProbeAnswer::Refused& refused : answer.refused) {
-      prediction_.refused.push_back(refused.function);
-    }
+    DescribeCalls(answer, &prediction_);
     prediction_.timings.trace_ms = answer.elapsed_ms;
     prediction_.segments = answer.segments;
     prediction_.retries = answer.retries;

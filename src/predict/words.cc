@@ -69,6 +69,18 @@ std::string ReasonForUnknown(const UnknownValue& value) {
          "; give --unknown-count max, or a fraction of it, for a bound";
 }
 
+void DescribeCalls(const ProbeAnswer& answer, Prediction* prediction) {
+  for (const ProbeAnswer::Refused& call : answer.refused) {
+    // A profiler's calls decide no memory.
+    if (!call.function.starts_with("cupti")) prediction->refused.push_back(call.function);
+  }
+  for (const ProbeAnswer::Refused& call : answer.approximate) {
+    prediction->approximate.push_back(call.function);
+    prediction->assumptions.push_back("what " + call.function +
+                                      " answers is an estimate, so these figures are estimates too");
+  }
+}
+
 std::string ReasonForTensors(const PredictOptions& options, const CertainBytes& certain,
                              Bytes with_context) {
   std::string text = options.job.model +

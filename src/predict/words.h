@@ -18,6 +18,9 @@ std::string ReasonForUnknown(const UnknownValue& value);
 std::string ReasonForTensors(const PredictOptions& options, const CertainBytes& certain,
                              Bytes with_context);
 
+// What the virtual GPU refused and what it only estimated, the latter also as assumptions.
+void DescribeCalls(const ProbeAnswer& answer, Prediction* prediction);
+
 // A run that ended in an error of the model's own: its message, operator, module.
 Status RunError(const std::string& model, const ProbeAnswer& answer);
 

@@ -126,6 +126,7 @@ ordered_json Provenance(const PredictOptions& options, const Prediction& predict
     object["unknown"].push_back(item);
   }
   if (!prediction.refused.empty()) object["refused"] = prediction.refused;
+  if (!prediction.approximate.empty()) object["approximate"] = prediction.approximate;
   return object;
 }
 

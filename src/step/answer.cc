@@ -95,10 +95,12 @@ std::string FormatProbe(const ProbeAnswer& answer) {
                          {"steps", std::move(steps)},
                          {"unknown", Reads(answer.unknown.deciding)},
                          {"harmless_reads", Reads(answer.unknown.harmless)},
-                         {"refused", json::array()}};
+                         {"refused", json::array()},
+                         {"approximate", json::array()}};
   const json report = json::parse(answer.vgpu_report, nullptr, false);
   if (report.is_object()) {
     object["refused"] = report.value("refused", json::array());
+    object["approximate"] = report.value("approximate", json::array());
     object["context"] = {{"modules_loaded", report.value("modules_loaded", 0)},
                          {"code_bytes", report.value("code_bytes", std::int64_t{0})}};
     for (const char* key : {"cublas_handles", "cudnn_handles", "distinct_kernels"}) {

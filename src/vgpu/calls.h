@@ -19,6 +19,8 @@ struct memmodel_vgpu_call {
 void memmodel_vgpu_accept(struct memmodel_vgpu_call* call);
 /* Counts and logs a call that was refused. */
 void memmodel_vgpu_refuse(struct memmodel_vgpu_call* call);
+/* Counts and logs an answer that is not what the real library gives, but near it. */
+void memmodel_vgpu_approximate(struct memmodel_vgpu_call* call);
 /* An opaque handle, distinct from all others of this process, for the function
  * of that name. Never freed. */
 void* memmodel_vgpu_new_handle(const char* function);

@@ -17,6 +17,7 @@ namespace {
 // entries are static and are only ever added.
 std::atomic<memmodel_vgpu_call*> refused_calls = nullptr;
 std::atomic<memmodel_vgpu_call*> accepted_calls = nullptr;
+std::atomic<memmodel_vgpu_call*> approximate_calls = nullptr;
 
 unsigned long Count(memmodel_vgpu_call* call, std::atomic<memmodel_vgpu_call*>* list) {
   const unsigned long before = __atomic_fetch_add(&call->count, 1, __ATOMIC_RELAXED);
@@ -49,6 +50,8 @@ std::string State::ReportJson() const {
   AppendCalls(refused_calls, &json);
   json += "],\"accepted\":[";
   AppendCalls(accepted_calls, &json);
+  json += "],\"approximate\":[";
+  AppendCalls(approximate_calls, &json);
   json += "],\"modules_loaded\":" + std::to_string(modules_loaded_.load()) +
           ",\"code_bytes\":" + std::to_string(code_bytes_.load()) +
           ",\"cublas_handles\":" + std::to_string(cublas_handles_.load()) +
@@ -78,6 +81,12 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_accept(memmodel_vgpu_call* call) {
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_refuse(memmodel_vgpu_call* call) {
   memmodel::vgpu::Count(call, &memmodel::vgpu::refused_calls);
   State::Get().Log(std::string("refused ") + call->name);
+}
+
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_approximate(memmodel_vgpu_call* call) {
+  const unsigned long before =
+      memmodel::vgpu::Count(call, &memmodel::vgpu::approximate_calls);
+  if (before == 0) State::Get().Log(std::string("approximate ") + call->name);
 }
 
 MEMMODEL_VGPU_EXPORT void* memmodel_vgpu_new_handle(const char* function) {

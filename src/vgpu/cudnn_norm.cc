@@ -60,6 +60,10 @@ cudnnStatus_t BatchNorm(memmodel_vgpu_call* call, cudnnBatchNormMode_t mode,
                        .element_bytes = half ? 2 : 4};
   for (int i = 2; i < tensor.dimensions; ++i) shape.rows *= tensor.sizes[i];
   *size = static_cast<size_t>(bytes(shape));
+  // Where no GPU was there to ask, the rule is taken over.
+  if (*size > 0 && memmodel::vgpu::State::Get().spec().ComputeCapability() != 90) {
+    memmodel_vgpu_approximate(call);
+  }
   return CUDNN_STATUS_SUCCESS;
 }
 

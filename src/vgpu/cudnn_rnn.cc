@@ -14,15 +14,19 @@
 
 namespace {
 
+using memmodel::vgpu::RnnBatch;
 using memmodel::vgpu::RnnPlace;
 using memmodel::vgpu::RnnShape;
+using memmodel::vgpu::RnnSize;
 
 struct Network {
   RnnShape shape;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  bool standard = true;  // the algorithm
 };
 struct Sequences {
-  std::int64_t steps = 0;  // over all sequences of the batch
+  RnnBatch batch;
+  bool batch_major = false;
 };
 
 Network* Of(cudnnRNNDescriptor_t descriptor) { return reinterpret_cast<Network*>(descriptor); }
@@ -93,6 +97,7 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNN
   }
   Network& network = *Of(descriptor);
   network.type = type;
+  network.standard = algorithm == CUDNN_RNN_ALGO_STANDARD;
   network.shape = {.gates = cell == CUDNN_LSTM ? 4 : cell == CUDNN_GRU ? 3 : 1,
                    .biases = bias != CUDNN_RNN_NO_BIAS,
                    .directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
@@ -122,16 +127,20 @@ cudnnStatus_t cudnnDestroyRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor)
 }
 
 cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cudnnDataType_t,
-                                        cudnnRNNDataLayout_t, int longest, int batch, int,
+                                        cudnnRNNDataLayout_t layout, int longest, int batch, int,
                                         const int lengths[], void*) {
   if (descriptor == nullptr || lengths == nullptr || longest < 1 || batch < 1) {
     return CUDNN_STATUS_BAD_PARAM;
   }
   Sequences& sequences = *Of(descriptor);
-  sequences.steps = 0;
+  sequences.batch_major = layout == CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED;
+  sequences.batch = {.steps = 0,
+                     .longest = longest,
+                     .sequences = batch,
+                     .padded = layout != CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED};
   for (int i = 0; i < batch; ++i) {
     if (lengths[i] < 0 || lengths[i] > longest) return CUDNN_STATUS_BAD_PARAM;
-    sequences.steps += lengths[i];
+    sequences.batch.steps += lengths[i];
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -147,21 +156,25 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t desc
                                         cudnnForwardMode_t mode, cudnnRNNDataDescriptor_t data,
                                         size_t* workspace, size_t* reserve) {
   if (descriptor == nullptr || data == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  const RnnShape& shape = Of(descriptor)->shape;
-  const std::int64_t steps = Of(data)->steps;
-  // Said aloud: the workspace is a lower bound (MEMMODEL_VGPU_LOG).
-  static const bool said = [] {
-    memmodel::vgpu::State::Get().Log("approximate cudnnGetRNNTempSpaceSizes");
-    return true;
-  }();
-  static_cast<void>(said);
+  const Network& network = *Of(descriptor);
+  const bool training = mode == CUDNN_FWD_MODE_TRAINING;
+  bool exact = true;
   if (workspace != nullptr) {
-    *workspace = static_cast<size_t>(memmodel::vgpu::RnnWorkspaceLowerBound(shape, steps));
+    const RnnSize size = memmodel::vgpu::RnnWorkspace(network.shape, Of(data)->batch, training);
+    *workspace = static_cast<size_t>(size.bytes);
+    exact = size.exact && network.standard && !Of(data)->batch_major;
   }
   if (reserve != nullptr) {
-    *reserve = mode == CUDNN_FWD_MODE_TRAINING
-                   ? static_cast<size_t>(memmodel::vgpu::RnnReserveBytes(shape, steps))
-                   : 0;
+    *reserve = 0;
+    if (training) {
+      const RnnSize size = memmodel::vgpu::RnnReserve(network.shape, Of(data)->batch);
+      *reserve = static_cast<size_t>(size.bytes);
+      exact = exact && size.exact;
+    }
+  }
+  if (!exact) {
+    static memmodel_vgpu_call call = {"cudnnGetRNNTempSpaceSizes", 0, nullptr};
+    memmodel_vgpu_approximate(&call);
   }
   return CUDNN_STATUS_SUCCESS;
 }

@@ -29,17 +29,37 @@ struct RnnPlace {
 };
 RnnPlace FindRnnWeights(const RnnShape& shape, std::int64_t pseudo_layer, std::int64_t id);
 
-// The reserve space of a training pass over `steps` time steps, summed over the
-// batch's sequences: what each layer keeps (an LSTM its gates and cell, the
-// others their gates), the outputs between layers, and a bit for each element
-// that dropout may drop. Measured as above; equal for layers without dropout
-// whose sizes are whole multiples of 32 bytes.
-std::int64_t RnnReserveBytes(const RnnShape& shape, std::int64_t steps);
+// The sequences of a batch.
+struct RnnBatch {
+  std::int64_t steps = 0;    // summed over the sequences
+  std::int64_t longest = 0;  // steps of the longest one
+  std::int64_t sequences = 0;
+  // The sequences stand as steps by sequences, padded to the longest one; else
+  // they are packed, longest first.
+  bool padded = false;
+};
 
-// The workspace of the standard algorithm: 8 MiB, a copy of the weights and a
-// layer's gates. A lower bound: what cuDNN adds to it was measured but follows
-// no rule that is known here.
-std::int64_t RnnWorkspaceLowerBound(const RnnShape& shape, std::int64_t steps);
+// `exact`: on an NVIDIA H200 (cuDNN 9.19, driver 580.159.04) every random
+// descriptor of this kind got the same bytes. If not, what `bytes` is near.
+struct RnnSize {
+  std::int64_t bytes = 0;
+  bool exact = true;
+};
+
+// The reserve space of a training pass: what each layer keeps (an LSTM its gates
+// and cell, the others their gates), the outputs between layers, and a bit for
+// each element that dropout may drop, padding included.
+RnnSize RnnReserve(const RnnShape& shape, const RnnBatch& batch);
+
+// The workspace of the standard algorithm: for each layer and direction 8 MiB,
+// the matrices, and the larger of what the passes need:
+// - forward the gates of one layer (of one direction at most 256 steps, which are
+//   then worked off in pieces) and some states of each layer;
+// - backward the gradients of a layer's input and output. Unidirectional networks
+//   of several layers do this in pieces too, of a length that is not known: exact
+//   is then only what the forward pass decides;
+// padded batches are also packed: input, output, states and their gradients.
+RnnSize RnnWorkspace(const RnnShape& shape, const RnnBatch& batch, bool training);
 
 }  // namespace memmodel::vgpu
 
