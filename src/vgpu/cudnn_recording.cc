@@ -146,7 +146,7 @@ Answers& Answers::Get() {
 Answers::Answers()
     : device_(CudnnDeviceProperties(State::Get().spec())),
       cache_(CachePath(State::Get().cache_folder(), State::Get().cudnn_path(), device_),
-             "memmodel cudnn answers 2\n") {}
+             "memmodel cudnn answers 3\n") {}
 
 std::size_t Answers::Version() {
   static const Digest key = Digester().Add(std::string_view("version")).digest();
