@@ -11,7 +11,8 @@ constexpr std::int64_t kCounterBytes = 16;
 // ... and rows that begin at multiples of 16 bytes (cuTensorMapEncodeTiled).
 constexpr std::int64_t kTensorMapAlignment = 16;
 constexpr std::int64_t kPartialSumBytes = 4;  // partial sums are float
-// Up to this limit float products are not split: no split is seen there often.
+// Up to this limit float products are answered as not split; some are, by a
+// rule that was not found.
 constexpr std::int64_t kSmallLimit = std::int64_t{4} << 20;
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
