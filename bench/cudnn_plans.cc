@@ -1,7 +1,8 @@
 // Convolution plans of the stand-ins beside those of a file (`KEY BYTES ENGINE`,
 // docs/cudnn.md), measured on the GPU of the device file: how many workspaces are
 // equal after rounding to 512 bytes, and how many within 1 MiB, by engine.
-//   MEMMODEL_VGPU_DEVICE=... MEMMODEL_VGPU_CUDNN=... MEMMODEL_VGPU_CUBLASLT=... cudnn_plans FILE [N]
+//   MEMMODEL_VGPU_DEVICE=... MEMMODEL_VGPU_CUDNN=... MEMMODEL_VGPU_CUBLASLT=... cudnn_plans FILE
+//   [N]
 // N: every N-th line. MEMMODEL_VGPU_CUDNN_TABLE=0 leaves the calibrated table out.
 #include <algorithm>
 #include <cstdint>
@@ -55,7 +56,7 @@ int main(int argc, char** argv) {
     if (line++ % every != 0) continue;
     const Plan answer = Ask(measured.key);
     engines[{measured.key.substr(0, measured.key.find(' ')), measured.engine}].Add(measured,
-                                                                                  answer);
+                                                                                   answer);
     all.Add(measured, answer);
   }
   if (all.plans == 0) {

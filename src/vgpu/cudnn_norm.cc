@@ -55,9 +55,8 @@ cudnnStatus_t BatchNorm(memmodel_vgpu_call* call, cudnnBatchNormMode_t mode,
       !memmodel::vgpu::IsChannelsLast(tensor.sizes, tensor.strides, tensor.dimensions)) {
     return CUDNN_STATUS_SUCCESS;
   }
-  BatchNormShape shape{.rows = tensor.sizes[0],
-                       .channels = tensor.sizes[1],
-                       .element_bytes = half ? 2 : 4};
+  BatchNormShape shape{
+      .rows = tensor.sizes[0], .channels = tensor.sizes[1], .element_bytes = half ? 2 : 4};
   for (int i = 2; i < tensor.dimensions; ++i) shape.rows *= tensor.sizes[i];
   *size = static_cast<size_t>(bytes(shape));
   // Where no GPU was there to ask, the rule is taken over.
@@ -107,8 +106,8 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSp
     const cudnnActivationDescriptor_t, const cudnnTensorDescriptor_t x, size_t* size) {
   static memmodel_vgpu_call call = {"cudnnGetBatchNormalizationTrainingExReserveSpaceSize", 0,
                                     nullptr};
-  return BatchNorm(&call, mode, operations, x,
-                   [](const BatchNormShape&) { return std::int64_t{0}; }, size);
+  return BatchNorm(
+      &call, mode, operations, x, [](const BatchNormShape&) { return std::int64_t{0}; }, size);
 }
 
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize(

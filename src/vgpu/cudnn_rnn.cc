@@ -34,11 +34,11 @@ Sequences* Of(cudnnRNNDataDescriptor_t descriptor) {
   return reinterpret_cast<Sequences*>(descriptor);
 }
 
-cudnnStatus_t SetMatrix(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type,
-                        std::int64_t rows, std::int64_t columns) {
+cudnnStatus_t SetMatrix(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type, std::int64_t rows,
+                        std::int64_t columns) {
   static auto* set = reinterpret_cast<decltype(cudnnSetTensorNdDescriptor)*>(
-      memmodel::vgpu::RealFunction(memmodel::vgpu::State::Get().cudnn_path(),
-                                   "MEMMODEL_VGPU_CUDNN", "cudnnSetTensorNdDescriptor"));
+      memmodel::vgpu::RealFunction(memmodel::vgpu::State::Get().cudnn_path(), "MEMMODEL_VGPU_CUDNN",
+                                   "cudnnSetTensorNdDescriptor"));
   const int sizes[3] = {1, static_cast<int>(rows), static_cast<int>(columns)};
   const int strides[3] = {static_cast<int>(rows * columns), static_cast<int>(columns), 1};
   return set(descriptor, type, 3, sizes, strides);
@@ -87,8 +87,8 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNN
                                        int32_t projected_size, int32_t layers,
                                        cudnnDropoutDescriptor_t dropout, uint32_t) {
   if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  const bool known = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF ||
-                     type == CUDNN_DATA_BFLOAT16;
+  const bool known =
+      type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16;
   // A persistent kernel takes no projection; torch then asks for the standard one.
   if (!known || input != CUDNN_LINEAR_INPUT || input_size < 1 || hidden_size < 1 ||
       projected_size < 1 || layers < 1 ||
@@ -98,7 +98,9 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNN
   Network& network = *Of(descriptor);
   network.type = type;
   network.standard = algorithm == CUDNN_RNN_ALGO_STANDARD;
-  network.shape = {.gates = cell == CUDNN_LSTM ? 4 : cell == CUDNN_GRU ? 3 : 1,
+  network.shape = {.gates = cell == CUDNN_LSTM  ? 4
+                            : cell == CUDNN_GRU ? 3
+                                                : 1,
                    .biases = bias != CUDNN_RNN_NO_BIAS,
                    .directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1,
                    .element_bytes = type == CUDNN_DATA_FLOAT ? 4 : 2,

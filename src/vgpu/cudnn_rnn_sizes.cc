@@ -19,7 +19,8 @@ std::int64_t Matrices(const RnnShape& shape, std::int64_t layer) {
 
 std::int64_t AllMatrices(const RnnShape& shape, std::int64_t pseudo_layers) {
   std::int64_t elements = 0;
-  for (std::int64_t i = 0; i < pseudo_layers; ++i) elements += Matrices(shape, i / shape.directions);
+  for (std::int64_t i = 0; i < pseudo_layers; ++i)
+    elements += Matrices(shape, i / shape.directions);
   return elements;
 }
 
@@ -72,8 +73,8 @@ RnnPlace FindRnnWeights(const RnnShape& shape, std::int64_t pseudo_layer, std::i
   place.matrix_offset = shape.element_bytes * offset;
   if (shape.biases && !projection) {
     place.bias_offset =
-        shape.element_bytes * (AllMatrices(shape, pseudo_layers) +
-                               (pseudo_layer * 2 * shape.gates + id) * shape.hidden);
+        shape.element_bytes *
+        (AllMatrices(shape, pseudo_layers) + (pseudo_layer * 2 * shape.gates + id) * shape.hidden);
   }
   return place;
 }
@@ -108,8 +109,7 @@ RnnSize RnnWorkspace(const RnnShape& shape, const RnnBatch& batch, bool training
 
   // States by which a pass keeps each layer and direction, and outputs.
   const std::int64_t forward_states = shape.gates == 4 ? 6 : shape.gates;
-  std::int64_t forward =
-      shape.directions * (shape.gates * piece + forward_states * state) + kHead;
+  std::int64_t forward = shape.directions * (shape.gates * piece + forward_states * state) + kHead;
   if (both) forward += 4 * (piece + state);
   if (shape.dropout && !both) forward += output;
 

@@ -120,10 +120,9 @@ Descriptor Graph(const Key& key) {
     return made;
   };
 #define PART(kind, name) CUDNN_ATTR_OPERATION_CONVOLUTION_##kind##_##name
-#define OPERATION(type, kind, x, w, y)                                                        \
-  operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_##type##_DESCRIPTOR, PART(kind, x),           \
-            PART(kind, w), PART(kind, y), PART(kind, CONV_DESC), PART(kind, ALPHA),           \
-            PART(kind, BETA))
+#define OPERATION(type, kind, x, w, y)                                                             \
+  operation(CUDNN_BACKEND_OPERATION_CONVOLUTION_##type##_DESCRIPTOR, PART(kind, x), PART(kind, w), \
+            PART(kind, y), PART(kind, CONV_DESC), PART(kind, ALPHA), PART(kind, BETA))
   const Descriptor done = key.operation == "fwd" ? OPERATION(FORWARD, FORWARD, X, W, Y)
                           : key.operation == "dgrad"
                               ? OPERATION(BACKWARD_DATA, BWD_DATA, DX, W, DY)
@@ -138,8 +137,8 @@ Descriptor Graph(const Key& key) {
 
 bool DownConverts(const Descriptor& engine) {
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  const std::int64_t count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                        CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), notes.data());
+  const std::int64_t count = engine.Get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                        notes.size(), notes.data());
   return std::find(notes.begin(), notes.begin() + std::max<std::int64_t>(count, 0),
                    CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) !=
          notes.begin() + std::max<std::int64_t>(count, 0);
@@ -210,16 +209,16 @@ Plan Ask(const std::string& text) {
     heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
     if (!heuristic.Finalize()) continue;
-    const std::int64_t count = heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+    const std::int64_t count =
+        heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
     std::vector<Descriptor> configurations;
     std::vector<cudnnBackendDescriptor_t> pointers;
     for (std::int64_t i = 0; i < count; ++i) {
       configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
       pointers.push_back(configurations.back().get());
     }
-    const std::int64_t given = heuristic.Get(
-        CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, pointers.data());
+    const std::int64_t given = heuristic.Get(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, count, pointers.data());
     for (std::int64_t i = 0; i < given; ++i) {
       if (std::optional<Plan> plan = Try(configurations[i])) {
         plan->key = text;

@@ -123,8 +123,7 @@ TEST_CASE("processes share the answers that are kept, also while they are writte
   const pid_t other = fork();
   if (other == 0) {
     const std::vector<Plan> backwards(some.rbegin(), some.rend());
-    const std::string text =
-        InProcess(kStandIns, environment, [&] { return AskAll(backwards); });
+    const std::string text = InProcess(kStandIns, environment, [&] { return AskAll(backwards); });
     _exit(text.find("died") == std::string::npos ? 0 : 1);
   }
   REQUIRE(other > 0);

@@ -149,7 +149,8 @@ TEST_CASE("sizes of recurrent networks as measured, and no estimate among them")
   CHECK_FALSE(estimates(networks[0]));
   CHECK_FALSE(estimates(networks[6]));
   // Backward in pieces of a length that is not known; rows that need padding.
-  CHECK(estimates({CUDNN_RNN_TANH, CUDNN_DATA_FLOAT, false, 1024, 32, 3, false, true, 16, 111, ""}));
+  CHECK(
+      estimates({CUDNN_RNN_TANH, CUDNN_DATA_FLOAT, false, 1024, 32, 3, false, true, 16, 111, ""}));
   CHECK(estimates({CUDNN_LSTM, CUDNN_DATA_FLOAT, false, 33, 33, 1, false, true, 16, 16, ""}));
 }
 
@@ -159,8 +160,8 @@ TEST_CASE("CTC loss's workspaces as measured") {
           cudnnCTCLossDescriptor_t loss = nullptr;
           CUDNN(cudnnCreateCTCLossDescriptor)(&loss);
           CUDNN(cudnnSetCTCLossDescriptor_v9)
-          (loss, CUDNN_DATA_FLOAT, CUDNN_LOSS_NORMALIZATION_SOFTMAX,
-           CUDNN_CTC_SKIP_OOB_GRADIENTS, 59);
+          (loss, CUDNN_DATA_FLOAT, CUDNN_LOSS_NORMALIZATION_SOFTMAX, CUDNN_CTC_SKIP_OOB_GRADIENTS,
+           59);
           auto* x = Tensor(CUDNN_DATA_FLOAT, {423, 65, 4}, false);
           std::vector<int> lengths(65, 1);
           lengths[7] = 56;
@@ -169,8 +170,8 @@ TEST_CASE("CTC loss's workspaces as measured") {
           CUDNN(cudnnGetCTCLossWorkspaceSize_v8)
           (nullptr, CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, loss, x, x, &v8);
           CUDNN(cudnnGetCTCLossWorkspaceSize)
-          (nullptr, x, x, nullptr, lengths.data(), nullptr, CUDNN_CTC_LOSS_ALGO_DETERMINISTIC,
-           loss, &v7);
+          (nullptr, x, x, nullptr, lengths.data(), nullptr, CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, loss,
+           &v7);
           return Text({v8, v7});
         }) == "26646620 25340380 ");
 }
