@@ -39,7 +39,7 @@ find_path(MEMMODEL_CUDA_INCLUDE cuda_runtime_api.h
 find_path(MEMMODEL_CUDNN_INCLUDE cudnn.h
   HINTS ${site_packages}/nvidia/cudnn/include ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES include)
 if(NOT MEMMODEL_CUDA_INCLUDE OR NOT MEMMODEL_CUDNN_INCLUDE)
-  message(FATAL_ERROR "CUDA or cuDNN headers not found: install the wheels nvidia-cuda-runtime, nvidia-cublas and nvidia-cudnn-cu13 beside "
+  message(FATAL_ERROR "CUDA or cuDNN headers not found: install the wheels nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cublas and nvidia-cudnn-cu13 beside "
                       "torch, or give -DMEMMODEL_CUDA_INCLUDE and -DMEMMODEL_CUDNN_INCLUDE.")
 endif()
 
