@@ -17,7 +17,7 @@ using Measure = std::optional<Bytes> ProbeAnswer::*;
 
 // Runs with the answers that the user asked for; others were made to compare with.
 bool IsProbe(const RunOptions& options, const Card& card) {
-  return !card.other_answers && card.counts == options.unknown_count.value_or(-1);
+  return card.answers == Answers::kZero && card.counts == options.unknown_count.value_or(-1);
 }
 
 // A script whose data ends before the batch does trains on smaller ones.

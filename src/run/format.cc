@@ -1,5 +1,6 @@
 // A RunAnswer as a person reads it, and as a program does: what `memmodel predict`
 // prints, with what only a script has.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,8 @@ std::string ScriptName(const std::vector<std::string>& command) {
   for (const std::string& word : command) {
     if (word.ends_with(".py")) return std::filesystem::path(word).filename().string();
   }
+  const auto module = std::find(command.begin(), command.end(), "-m");
+  if (command.end() - module > 1) return *(module + 1);  // python -m package.train
   return command.empty() ? "" : std::filesystem::path(command.front()).filename().string();
 }
 

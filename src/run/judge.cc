@@ -97,6 +97,15 @@ Result<std::vector<Request>> Requests(const std::string& path) {
       requests.push_back({event.kind, event.size});
     }
   }
+  // Blocks that are released with no request between leave the allocator as it is in
+  // whatever order they go (autocast's cache of weights goes in order of host addresses).
+  const auto is_free = [](const Request& request) { return request.kind == EventKind::kFree; };
+  for (auto first = requests.begin(); first != requests.end();) {
+    first = std::find_if(first, requests.end(), is_free);
+    const auto last = std::find_if_not(first, requests.end(), is_free);
+    std::sort(first, last, [](const Request& a, const Request& b) { return a.size < b.size; });
+    first = last;
+  }
   return requests;
 }
 
@@ -107,6 +116,16 @@ std::string LastReadBefore(const ProcessReport& report, int device, std::int64_t
     if (found != read.position.end() && found->second <= position) last = &read;
   }
   return last == nullptr ? "a value that was read before" : last->where;
+}
+
+// The place of the first unknown read, at most `end`; 0 if it is not known.
+std::int64_t FirstRead(const ProcessReport& report, int device, std::size_t end) {
+  auto first = static_cast<std::int64_t>(report.unknown.empty() ? 0 : end);
+  for (const ScriptRead& read : report.unknown) {
+    const auto found = read.position.find(device);
+    first = std::min(first, found == read.position.end() ? 0 : found->second);
+  }
+  return std::max<std::int64_t>(0, first);
 }
 
 }  // namespace
@@ -145,8 +164,10 @@ std::string FirstDifference(const ScriptRun& run, const ScriptRun& other) {
       const auto mine = Requests(report.devices[j].path), theirs = Requests(devices[j].path);
       if (!mine.ok()) return mine.status().message();
       if (!theirs.ok()) return theirs.status().message();
-      const auto [first, second] =
-          std::mismatch(mine->begin(), mine->end(), theirs->begin(), theirs->end());
+      const auto [first, second] = std::mismatch(
+          mine->begin() + FirstRead(report, report.devices[j].device, mine->size()), mine->end(),
+          theirs->begin() + FirstRead(other.reports[i], devices[j].device, theirs->size()),
+          theirs->end());
       if (first != mine->end() || second != theirs->end()) {
         return LastReadBefore(report, report.devices[j].device, first - mine->begin());
       }

@@ -17,8 +17,9 @@ namespace memmodel {
 Status Judge(const RunOptions& options, const ScriptRun& run);
 
 // The first difference between the requests of two runs of the same script whose
-// unknown reads were answered otherwise. "" if there is none; else the place of the
-// last read before it, or why the runs cannot be compared.
+// unknown reads were answered otherwise, from the first such read on (what went before
+// cannot depend on one, and may differ: threads that load weights). "" if there is none; else the
+// place of the last read before it, or why the runs cannot be compared.
 std::string FirstDifference(const ScriptRun& run, const ScriptRun& other);
 
 }  // namespace memmodel

@@ -32,6 +32,7 @@ std::vector<ScriptRead> ParseReads(const json& report, const char* key) {
     read.reason = GetOr<std::string>(item, "reason", "");
     read.phase = GetOr<std::string>(item, "phase", "");
     read.step = GetOr<std::int64_t>(item, "step", 0);
+    read.boolean = GetOr(item, "boolean", false);
     read.is_count = GetOr(item, "is_count", false);
     read.count = GetOr<std::int64_t>(item, "count", 0);
     const json positions = GetOr(item, "positions", json::object());

@@ -26,6 +26,7 @@ struct DeviceTrace {
 struct ScriptRead {
   std::string op, module, where, reason, phase;
   std::int64_t step = 0, count = 0;
+  bool boolean = false;
   bool is_count = false;  // how many elements an operator found, at most those of its input
   std::map<int, std::int64_t> position;
 };

@@ -37,7 +37,7 @@ ScriptOptions Runs::Script(std::int64_t batch, const Card& card) const {
   script.gpus = options_.gpus;
   script.steps = options_.steps;
   script.eager = options_.eager;
-  script.other_answers = card.other_answers;
+  script.answers = card.answers;
   if (card.counts >= 0) script.unknown_count = card.counts;
   script.allocator_limit = card.total > 0 ? options_.allocator_limit : std::nullopt;
   script.alloc_conf = options_.alloc_conf;
@@ -60,7 +60,7 @@ Result<const ScriptRun*> Runs::Once(std::int64_t batch, Card card) {
   }
   const ScriptRun* kept = &runs_.emplace(key, *std::move(run)).first->second;
   LearnContext(*kept);
-  const bool asked = !card.other_answers && card.counts == Counts();
+  const bool asked = card.answers == Answers::kZero && card.counts == Counts();
   if (batch > 0 && asked) probes_.push_back(Probe(batch, card, *kept));
   return kept;
 }

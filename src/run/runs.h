@@ -19,9 +19,9 @@ inline constexpr std::string_view kBatchPlace = "{batch}";
 
 // What a run of the script meets.
 struct Card {
-  Bytes total = 0;             // 0: without end
-  bool other_answers = false;  // unknown values are one, not zero
-  double counts = -1;          // share of the largest count that unknown counts are; -1: unknown
+  Bytes total = 0;  // 0: without end
+  Answers answers = Answers::kZero;
+  double counts = -1;  // share of the largest count that unknown counts are; -1: unknown
   auto operator<=>(const Card&) const = default;
 };
 
@@ -35,8 +35,8 @@ class Runs {
   Result<const ScriptRun*> Once(std::int64_t batch, Card card);
 
   // A card of true size, and one without end, that answer counts as the user asked.
-  [[nodiscard]] Card TrueSize() const { return {options_.total_bytes, false, Counts()}; }
-  [[nodiscard]] Card WithoutEnd() const { return {0, false, Counts()}; }
+  [[nodiscard]] Card TrueSize() const { return {options_.total_bytes, Answers::kZero, Counts()}; }
+  [[nodiscard]] Card WithoutEnd() const { return {0, Answers::kZero, Counts()}; }
 
   using Key = std::pair<std::int64_t, Card>;
   [[nodiscard]] const std::map<Key, ScriptRun>& all() const { return runs_; }

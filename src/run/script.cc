@@ -38,6 +38,18 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+const char* AnswerName(Answers answers) {
+  switch (answers) {
+    case Answers::kZero:
+      return "zero";
+    case Answers::kOne:
+      return "one";
+    case Answers::kTrue:
+      return "true";
+  }
+  return "zero";
+}
+
 std::string JobJson(const ScriptTools& tools, const ScriptOptions& options,
                     const std::string& folder) {
   nlohmann::json standins = nlohmann::json::object();
@@ -46,7 +58,7 @@ std::string JobJson(const ScriptTools& tools, const ScriptOptions& options,
                         {"steps", options.steps},
                         {"gpus", options.gpus},
                         {"eager", options.eager},
-                        {"answer", options.other_answers ? "one" : "zero"},
+                        {"answer", AnswerName(options.answers)},
                         {"standins", standins},
                         {"cudnn", tools.cudnn},
                         {"cublaslt", tools.cublas_lt},

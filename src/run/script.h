@@ -24,15 +24,18 @@ struct ScriptTools {
 };
 Result<ScriptTools> FindScriptTools();
 
+// What the host gets where it reads a value that only a kernel knows.
+enum class Answers { kZero, kOne, kTrue };  // kTrue: one for booleans, zero for numbers
+
 struct ScriptOptions {
   std::vector<std::string> command;  // as typed after --
   std::string device_file;
   Bytes total_bytes = 0;  // of each card; 0: without end
   Bytes context_bytes = 0;
   int gpus = 1;
-  int steps = 3;                        // 0: the script runs to its own end
-  bool eager = false;                   // torch.compile leaves the script's functions as they are
-  bool other_answers = false;           // unknown values are answered with one, not zero
+  int steps = 3;       // 0: the script runs to its own end
+  bool eager = false;  // torch.compile leaves the script's functions as they are
+  Answers answers = Answers::kZero;
   std::optional<double> unknown_count;  // share of the largest count; unset: unknown
   std::optional<Bytes> allocator_limit;
   std::string alloc_conf;

@@ -8,6 +8,33 @@
 #include "src/run/run_kinds.h"
 
 namespace memmodel {
+namespace {
+
+bool SamePeaks(const ScriptRun& run, const ScriptRun& other) {
+  return std::equal(run.reports.begin(), run.reports.end(), other.reports.begin(),
+                    other.reports.end(), [](const ProcessReport& a, const ProcessReport& b) {
+                      return std::equal(a.devices.begin(), a.devices.end(), b.devices.begin(),
+                                        b.devices.end(),
+                                        [](const DeviceTrace& x, const DeviceTrace& y) {
+                                          return x.peak_allocated == y.peak_allocated &&
+                                                 x.peak_reserved == y.peak_reserved;
+                                        });
+                    });
+}
+
+// Whether it is booleans alone that requests depend on, and both of their values lead to
+// the same peaks: `ones` is the run with one for every value. A number may be any size, so
+// requests may not depend on one at all.
+bool PeaksStay(Runs* runs, const ScriptRun& run, const ScriptRun& ones, std::int64_t batch) {
+  if (RanOut(run) || RanOut(ones) || !SamePeaks(run, ones)) return false;
+  Card card = runs->TrueSize();
+  card.answers = Answers::kTrue;
+  Result<const ScriptRun*> booleans = runs->Once(batch, card);
+  return booleans.ok() && !RanOut(**booleans) && SamePeaks(run, **booleans) &&
+         FirstDifference(ones, **booleans).empty();
+}
+
+}  // namespace
 
 Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun& run,
                          std::int64_t batch, RunAnswer* answer) {
@@ -25,13 +52,23 @@ Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun&
         "computes");
   }
   Card card = runs->TrueSize();
-  card.other_answers = true;
+  card.answers = Answers::kOne;
   Result<const ScriptRun*> other = runs->Once(batch, card);
   const std::string difference = other.ok() ? FirstDifference(run, **other) : open.back().where;
   if (difference.empty()) {
     for (const ScriptRead& read : open) {
       answer->harmless.push_back(
           {read.where, "no request depends on it (tried with 0 and 1)", read.count});
+    }
+    return {};
+  }
+  if (other.ok() && PeaksStay(runs, run, **other, batch)) {
+    for (const ScriptRead& read : open) {
+      answer->harmless.push_back({read.where,
+                                  read.boolean
+                                      ? "requests depend on it, the peaks do not (tried both ways)"
+                                      : "no request depends on it (tried with 0 and 1)",
+                                  read.count});
     }
     return {};
   }

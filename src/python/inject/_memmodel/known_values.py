@@ -1,17 +1,22 @@
-"""Small integer arithmetic on values that are known, inside torch's object collectives.
+"""Small integer arithmetic on values that are known, where memory hangs on the result.
 
 broadcast_object_list and its like send sizes through tensors on the GPU and compute
 with them there (torch.sum, comparisons). The bytes that the ranks exchange are known
 (the NCCL stand-in moves them), but what a kernel makes of them is not. While such a
 collective runs, each operator on small known tensors is also computed on the CPU, and
-its result is written over the one on the virtual GPU: no request more or less.
+its result is written over the one on the virtual GPU: no request more or less. The
+same goes for transformers' question whether an attention mask masks anything, which
+decides whether a mask of all positions is made: the batch came from the host.
 """
 import ctypes
 import functools
 import threading
 
+from . import import_hook
+
 _COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                 "send_object_list", "recv_object_list")
+_MASKS = ("_preprocess_mask_arguments", "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
 _MOST_ELEMENTS = 65536
 _running = threading.local()
 
@@ -19,6 +24,12 @@ _running = threading.local()
 def running():
     """How many object collectives the calling thread is in."""
     return getattr(_running, "depth", 0)
+
+
+def _in_place(name):
+    if name.startswith("__"):
+        return name.startswith("__i") and name not in ("__invert__", "__index__", "__int__")
+    return name.endswith("_")
 
 
 def _mode(torch, peek):
@@ -49,9 +60,13 @@ def _mode(torch, peek):
     class Follow(TorchFunctionMode):
         def __torch_function__(self, function, types, arguments=(), named=None):
             result = function(*arguments, **(named or {}))
-            if not (isinstance(result, torch.Tensor) and result.is_cuda
-                    and result.numel() <= _MOST_ELEMENTS) or "device" in (named or {}):
+            if not (isinstance(result, torch.Tensor) and result.is_cuda and result.is_contiguous()
+                    and result.numel() <= _MOST_ELEMENTS):
                 return result
+            if "device" in (named or {}):
+                if function is not torch.Tensor.to or known(result) is not None:
+                    return result
+                named = {k: v for k, v in named.items() if k != "device"}
             if known(result) is not None and result._is_view():
                 return result
             try:
@@ -59,7 +74,7 @@ def _mode(torch, peek):
                                   **{k: on_cpu(v) for k, v in (named or {}).items()})
                 if (isinstance(values, torch.Tensor) and not values.is_cuda
                         and values.shape == result.shape and values.dtype == result.dtype
-                        and not function.__name__.endswith("_")):
+                        and not _in_place(function.__name__)):
                     result.copy_(values)
             except Exception:  # not known, or not to be had on the CPU: stays unknown
                 pass
@@ -68,14 +83,31 @@ def _mode(torch, peek):
     return Follow
 
 
+def _follow_masks(module, mode):
+    for name in _MASKS:
+        original = getattr(module, name, None)
+        if original is None:
+            continue
+
+        @functools.wraps(original)
+        def followed(*arguments, _original=original, **named):
+            with mode():
+                return _original(*arguments, **named)
+
+        setattr(module, name, followed)
+
+
 def install(torch):
     """Called after `import torch`; does nothing on a real GPU."""
     library = ctypes.CDLL(None)
-    if not hasattr(library, "memmodel_vgpu_peek") or not torch.distributed.is_available():
+    if not hasattr(library, "memmodel_vgpu_peek"):
         return
     peek = library.memmodel_vgpu_peek
     peek.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
     mode = _mode(torch, peek)
+    import_hook.after_import("transformers.masking_utils", lambda module: _follow_masks(module, mode))
+    if not torch.distributed.is_available():
+        return
     import torch.distributed.distributed_c10d as c10d
 
     for name in _COLLECTIVES:

@@ -6,7 +6,9 @@ the bytes. A floating-point number that Python takes (a loss to print) cannot be
 size, and questions after infinities are answered "all finite"; these are harmless.
 For the others `memmodel run` runs the script a second time with other answers
 ("answer": "one" in place of "zero"): if not one request differs, they were
-harmless too; if one does, the answer is unknown and the read is named.
+harmless too. "true" answers booleans alone with one: a request that comes or goes
+with them does not matter if the peaks stay. Else the answer is unknown and the read
+is named.
 """
 import ctypes
 import json
@@ -40,7 +42,7 @@ class Reads:
         self._run = run
         self._local = threading.local()
         self._places = {}  # (file, line, method): what is reported
-        self._ones = job.get().get("answer") == "one"
+        self._ones = job.get().get("answer")  # "zero", "one", "true"
         self._reader = _READER(self._read)  # kept: C calls it
         self._library = None
         self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
@@ -137,7 +139,7 @@ class Reads:
         if place["reason"] == _PADDING:
             return 0  # what is known of the bytes stays
         if value is None:
-            value = 1 if self._ones else 0
+            value = int(self._ones == "one" or (self._ones == "true" and place["boolean"]))
             if not value:
                 return 0
         if not value:
@@ -176,6 +178,7 @@ class Reads:
             value, reason = 0, "a floating-point number"
         operator = method if "::" in method else "Tensor." + method if method else text
         return {"operator": operator, "bytes": int(size), "value": value,
+                "boolean": dtype is self._torch.bool and size == 1,
                 "is_count": "::" in method or (not method and size in (4, 8)),
                 "reason": reason, "module": self._modules.path(self._modules.current()),
                 "where": "%s: %s" % (job.place(outer), outer_text) if outer else
