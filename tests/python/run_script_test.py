@@ -114,6 +114,22 @@ print("VARIABLES", [n for n in ("LD_PRELOAD", "LD_LIBRARY_PATH") if n in os.envi
         self.assertEqual(answer["verdict"], "unknown")
         self.assertIn("train.py:7: model(x)[x.sum(1) > 0]", answer["reason"])
 
+    def test_known_attention_masks_are_not_unknown(self):
+        if not has("transformers"):
+            self.skipTest("transformers is not installed")
+        answer, _ = self.answer("--gpu", "rtx3090", command=self.python("""
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=100)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+ones = torch.ones(4, 32, dtype=torch.long)
+for step in range(3):
+    model(input_ids=ones.cuda(), attention_mask=ones.cuda(), labels=ones.cuda()).loss.backward()
+    optimizer.step()
+"""))
+        self.assertEqual(answer["verdict"], "fits")
+        self.assertEqual([r for r in answer["harmless_reads"] if "mask" in r["where"]], [])
+
     def test_values_that_do_not_are_listed(self):
         text = TRAIN.format(steps=3, batch=8) + "    \n"
         text = text.replace('    print("loss"', '    right = (model(x).argmax(1) == 1).sum().item()\n    print("loss"')
