@@ -114,6 +114,15 @@ print("VARIABLES", [n for n in ("LD_PRELOAD", "LD_LIBRARY_PATH") if n in os.envi
         self.assertEqual(answer["verdict"], "unknown")
         self.assertIn("train.py:7: model(x)[x.sum(1) > 0]", answer["reason"])
 
+    def test_a_bound_where_counts_are_answered(self):
+        command = self.python("import torch\nw = torch.nn.Parameter(torch.ones(1, device='cuda'))\n"
+                              "optimizer = torch.optim.SGD([w], 0.1)\nfor step in range(3):\n"
+                              "    x = torch.randn(64, 1 << 20, device='cuda')\n    kept = x[x[:, 0] > 0]\n"
+                              "    (w * 1.0).sum().backward()\n    optimizer.step()\n    del x, kept\n")
+        half, most = (self.answer("--gpu", "h200", "--unknown-count", share, command=command)[0]["peak"]["allocated_bytes"]
+                      for share in ("0.5", "max"))
+        self.assertEqual(most - half, 32 * 4 << 20)  # the other 32 rows of 4 MiB
+
     def test_known_attention_masks_are_not_unknown(self):
         if not has("transformers"):
             self.skipTest("transformers is not installed")
