@@ -20,6 +20,7 @@ struct RunOptions {
   // As typed after "--": the interpreter or a launcher (torchrun), then its arguments.
   // "{batch}" in them stands for the batch size, with find_batch.
   std::vector<std::string> command;
+  DeviceKind device_kind = DeviceKind::kVirtual;  // kCuda: the real GPU, without the stand-ins
   Device device;
   Bytes total_bytes = 0;  // of each card
   double target = 0.8;    // share of the card, as nvidia-smi counts, that the process may use

@@ -151,6 +151,7 @@ Result<ProbeAnswer> ParseProbe(const json& line) {
   answer.context.cublas_handles = Get<std::int64_t>(context, "cublas_handles");
   answer.context.cublaslt_handles = Get<std::int64_t>(context, "cublaslt_handles");
   answer.context.cudnn_handles = Get<std::int64_t>(context, "cudnn_handles");
+  answer.context.measured = Get<Bytes>(context, "measured_bytes");
   answer.workspace_basis = GetOr<std::string>(line, "workspace", "");
   const json& error = Child(line, "error");
   answer.error.message = GetOr<std::string>(error, "message", "");

@@ -82,6 +82,7 @@ struct ProbeAnswer {
     std::optional<std::int64_t> modules_loaded, kernels;
     std::optional<Bytes> code_bytes;
     std::optional<std::int64_t> cublas_handles, cublaslt_handles, cudnn_handles;
+    std::optional<Bytes> measured;  // on a real GPU: NVML's figure less reserved memory
   } context;
   std::string workspace_basis;  // "calibrated", "deviceless", "mixed"; "" if not said
   struct Error {

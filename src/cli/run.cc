@@ -16,7 +16,7 @@ namespace memmodel::cli {
 namespace {
 
 struct Flags {
-  std::string gpu, gpu_mem, allocator_limit, unknown_count;
+  std::string gpu, gpu_mem, allocator_limit, unknown_count, device = "virtual";
   RunOptions run;
   bool json = false;
 };
@@ -40,6 +40,9 @@ Result<RunOptions> ReadFlags(const Flags& flags) {
     }
   }
   if (Status s = ReadUnknownCount(flags.unknown_count, &options.unknown_count); !s.ok()) return s;
+  Result<DeviceKind> kind = ParseDeviceKind(flags.device);
+  if (!kind.ok()) return kind.status();
+  options.device_kind = *kind;
   options.cache = CacheFolder();
   return options;
 }
@@ -84,6 +87,11 @@ void AddRun(CLI::App& app, Context& context) {
       ->add_option("--gpu-mem", flags->gpu_mem,
                    "memory of the card: 24G and 24GiB are 24*2^30 bytes, 24GB is 24*10^9")
       ->type_name("SIZE");
+  command
+      ->add_option("--device", flags->device,
+                   "virtual, or cuda: measure the script on this machine's real GPU")
+      ->type_name("NAME")
+      ->capture_default_str();
   command
       ->add_option("--gpus", flags->run.gpus, "number of GPUs of the machine (torchrun, mp.spawn)")
       ->type_name("N")

@@ -84,4 +84,11 @@ ContextEstimate EstimateContext(const Device& device, const LibraryHandles& hand
   return estimate;
 }
 
+ContextEstimate ContextOf(const Device& device, const ProbeAnswer& answer, const Trace* trace) {
+  if (const std::optional<Bytes>& measured = answer.context.measured) {
+    return {*measured, *measured, *measured, "context of this run, measured by NVML"};
+  }
+  return EstimateContext(device, CountHandles(answer, trace));
+}
+
 }  // namespace memmodel

@@ -32,6 +32,10 @@ LibraryHandles CountHandles(const ProbeAnswer& answer, const Trace* trace);
 // thread of a training step, and as none for the low end.
 ContextEstimate EstimateContext(const Device& device, const LibraryHandles& handles);
 
+// Of a run: what was measured on a real GPU, else the rule for the handles that the run
+// opened. `trace` may be null.
+ContextEstimate ContextOf(const Device& device, const ProbeAnswer& answer, const Trace* trace);
+
 }  // namespace memmodel
 
 #endif  // MEMMODEL_SRC_PREDICT_CONTEXT_H_

@@ -316,8 +316,7 @@ class Predictor {
     const ProbeRun* run = prober_.Need(batch);
     if (run == nullptr || run->answer.outcome != Outcome::kOk) return;
     const Result<Trace> trace = ReadTrace(run->trace);
-    context_ = EstimateContext(options_.device,
-                               CountHandles(run->answer, trace.ok() ? &*trace : nullptr));
+    context_ = ContextOf(options_.device, run->answer, trace.ok() ? &*trace : nullptr);
     context_known_ = true;
   }
 

@@ -51,7 +51,7 @@ class Answerer {
     if (!run.ok()) return run.status();
     const ScriptRun* shown = *run;
     const bool out_of_memory = RanOut(**run);
-    if (out_of_memory) {
+    if (out_of_memory && options_.device_kind == DeviceKind::kVirtual) {
       Say("out of memory; measuring how much it would take");
       Result<const ScriptRun*> need = runs_.Once(0, runs_.WithoutEnd());
       if (need.ok()) {

@@ -31,6 +31,7 @@ Runs::Runs(const RunOptions& options, ScriptTools tools, std::string folder)
 ScriptOptions Runs::Script(std::int64_t batch, const Card& card) const {
   ScriptOptions script;
   script.command = WithBatch(options_.command, batch);
+  script.device = options_.device_kind;
   script.device_file = options_.device.path;
   script.total_bytes = card.total;
   script.context_bytes = context_.value;
@@ -90,8 +91,7 @@ void Runs::LearnContext(const ScriptRun& run) {
   const DeviceTrace* device = report.device();
   const Result<Trace> trace =
       device == nullptr ? Result<Trace>(Status::Internal("no trace")) : ReadTrace(device->path);
-  context_ =
-      EstimateContext(options_.device, CountHandles(report.answer, trace.ok() ? &*trace : nullptr));
+  context_ = ContextOf(options_.device, report.answer, trace.ok() ? &*trace : nullptr);
   context_known_ = true;
 }
 

@@ -59,6 +59,7 @@ std::string JobJson(const ScriptTools& tools, const ScriptOptions& options,
                         {"gpus", options.gpus},
                         {"eager", options.eager},
                         {"answer", AnswerName(options.answers)},
+                        {"device", Name(options.device)},
                         {"standins", standins},
                         {"cudnn", tools.cudnn},
                         {"cublaslt", tools.cublas_lt},
@@ -73,15 +74,19 @@ std::vector<std::string> Environment(const ScriptTools& tools, const ScriptOptio
   std::vector<std::pair<std::string, std::string>> added = {
       {"PYTHONPATH",
        tools.inject + (path != nullptr && *path != '\0' ? ":" + std::string(path) : "")},
-      {"MEMMODEL_RUN_JOB", folder + "/job.json"},
-      {"MEMMODEL_VGPU_DEVICE", options.device_file},
-      {"MEMMODEL_VGPU_COUNT", std::to_string(options.gpus)},
-      {"MEMMODEL_VGPU_TOTAL_BYTES",
-       std::to_string(options.total_bytes > 0 ? options.total_bytes : kWithoutEnd)},
-      {"MEMMODEL_VGPU_CONTEXT_BYTES", std::to_string(options.context_bytes)},
-      {"MEMMODEL_VGPU_CACHE", tools.cache},
-      {"MEMMODEL_VGPU_EXCHANGE", folder + "/exchange"},
-      {"MEMMODEL_VGPU_LOG", folder + "/vgpu.log"}};
+      {"MEMMODEL_RUN_JOB", folder + "/job.json"}};
+  if (options.device == DeviceKind::kVirtual) {
+    added.insert(
+        added.end(),
+        {{"MEMMODEL_VGPU_DEVICE", options.device_file},
+         {"MEMMODEL_VGPU_COUNT", std::to_string(options.gpus)},
+         {"MEMMODEL_VGPU_TOTAL_BYTES",
+          std::to_string(options.total_bytes > 0 ? options.total_bytes : kWithoutEnd)},
+         {"MEMMODEL_VGPU_CONTEXT_BYTES", std::to_string(options.context_bytes)},
+         {"MEMMODEL_VGPU_CACHE", tools.cache},
+         {"MEMMODEL_VGPU_EXCHANGE", folder + "/exchange"},
+         {"MEMMODEL_VGPU_LOG", folder + "/vgpu.log"}});
+  }
   if (!options.alloc_conf.empty()) {
     added.emplace_back("PYTORCH_ALLOC_CONF", options.alloc_conf);
     added.emplace_back("PYTORCH_CUDA_ALLOC_CONF", options.alloc_conf);

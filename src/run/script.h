@@ -1,4 +1,4 @@
-// One run of a training script on the virtual GPU: starts the user's command with
+// One run of a training script on the virtual or the real GPU: starts the user's command with
 // src/python in front of its PYTHONPATH, waits until enough steps are done, ends
 // whatever is left, and gathers what its processes wrote.
 #ifndef MEMMODEL_SRC_RUN_SCRIPT_H_
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "memmodel/bytes.h"
+#include "memmodel/job.h"
 #include "memmodel/status.h"
 #include "src/run/process_report.h"
 
@@ -29,6 +30,7 @@ enum class Answers { kZero, kOne, kTrue };  // kTrue: one for booleans, zero for
 
 struct ScriptOptions {
   std::vector<std::string> command;  // as typed after --
+  DeviceKind device = DeviceKind::kVirtual;
   std::string device_file;
   Bytes total_bytes = 0;  // of each card; 0: without end
   Bytes context_bytes = 0;

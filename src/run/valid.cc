@@ -23,6 +23,9 @@ bool IsValid(const RunOptions& options, std::string* reason) {
         "--find-batch needs {batch} in the command, where the batch size stands, such as "
         "--batch-size {batch}");
   }
+  if (options.find_batch && options.device_kind == DeviceKind::kCuda) {
+    return wrong("--find-batch looks on virtual cards; it cannot be had with --device cuda");
+  }
   if (!options.find_batch && place) return wrong("{batch} in the command needs --find-batch");
   if (!(options.target > 0 && options.target <= 1)) {
     return wrong("--target is " + std::to_string(options.target) +

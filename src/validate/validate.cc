@@ -123,9 +123,9 @@ class Validator {
     Add(i, Quantity::kReserved, runs_[i].reserved, *answer.peak_reserved);
     if (!runs_[i].device) return;
     const Result<Trace> trace = ReadTrace(probe.trace);
-    const LibraryHandles handles = CountHandles(answer, trace.ok() ? &*trace : nullptr);
     Add(i, Quantity::kDevice, runs_[i].device,
-        *answer.peak_reserved + EstimateContext(options_.device, handles).value);
+        *answer.peak_reserved +
+            ContextOf(options_.device, answer, trace.ok() ? &*trace : nullptr).value);
   }
 
   void Add(std::size_t i, Quantity quantity, std::optional<Bytes> measured, Bytes predicted) {

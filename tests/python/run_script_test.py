@@ -28,6 +28,12 @@ print("PEAK", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(
 """
 
 
+def ctypes_library():
+    import _ctypes
+
+    return _ctypes.__file__
+
+
 def has(module):
     import importlib.util
 
@@ -107,6 +113,31 @@ print("VARIABLES", [n for n in ("LD_PRELOAD", "LD_LIBRARY_PATH") if n in os.envi
         self.assertIn("SHELL 0\n", output)
         self.assertIn("PYTHON 0\n", output)
         self.assertIn("VARIABLES []\n", output)
+
+    def test_a_library_opened_by_its_path_is_the_stand_in(self):
+        # As torch/__init__.py's _preload_cuda_deps opens libnvshmem_host.so.3 of a whole installation, whose
+        # start-up code ends the process on the stand-ins.
+        import shutil
+        name = "libnvshmem_host.so.3"
+        real = os.path.join(self.folder.name, name)
+        shutil.copy(ctypes_library(), real)  # any library that the stand-ins are not
+        done = self.run_memmodel("--steps", "0", "--gpu", "h200", command=self.python(
+            "import ctypes, torch; torch.zeros(1).cuda(); ctypes.CDLL(%r)\n"
+            "found = [line.split()[-1] for line in open('/proc/self/maps') if %r in line]\n"
+            "print('OPEN', any('vgpu' in path for path in found), %r in found)" % (real, name, real)))
+        self.assertIn("OPEN True False", done.stderr)
+
+    def test_on_a_real_gpu_there_are_no_stand_ins(self):
+        if os.path.exists("/dev/nvidia0"):
+            self.skipTest("this machine has a GPU")
+        done = self.run_memmodel("--device", "cuda", "--gpu", "h200", command=self.python(
+            "try:\n    import torch\nexcept ImportError:\n    pass  # NVIDIA's libraries are not installed\n"
+            "print('SEEN', 'vgpu' in open('/proc/self/maps').read())"))
+        self.assertIn("SEEN False", done.stderr)
+        self.assertNotEqual(done.returncode, 0)  # the script used no GPU
+        done = self.run_memmodel("--device", "cuda", "--find-batch", "--gpu", "h200", command=["python", "{batch}"])
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--device cuda", done.stderr)
 
     def test_values_that_decide_memory_make_it_unknown(self):
         text = TRAIN.format(steps=3, batch=8).replace("model(x)", "model(x)[x.sum(1) > 0]")

@@ -1,7 +1,7 @@
 """What `memmodel run` asked for, and the folder where the answers go.
 
 MEMMODEL_RUN_JOB is the path of a JSON file: {"folder", "steps", "gpus", "eager",
-"answer", "standins": {"13": folder}, "cudnn", "cublaslt"}; see docs/run.md.
+"answer", "device": "virtual" or "cuda", "standins": {"13": folder}, "cudnn", "cublaslt"}; see docs/run.md.
 """
 import json
 import os
@@ -16,6 +16,11 @@ def get():
         with open(os.environ["MEMMODEL_RUN_JOB"]) as file:
             _job = json.load(file)
     return _job
+
+
+def on_real_gpu():
+    """Whether the script runs without the stand-ins."""
+    return get().get("device") == "cuda"
 
 
 def write(name, text):

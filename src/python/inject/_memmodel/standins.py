@@ -3,6 +3,11 @@
 The dynamic loader takes a library that is already there for every later request
 of the same SONAME, so nothing else is needed: no LD_PRELOAD, no LD_LIBRARY_PATH,
 and programs that this process starts see nothing of it.
+
+torch itself opens some libraries by their path (torch/__init__.py,
+_preload_cuda_deps), as other packages do; by that rule the real library would come
+beside the stand-in, and its start-up code would run against the stand-ins. So
+ctypes opens the stand-in in place of a file of the same name.
 """
 import ctypes
 import glob
@@ -82,10 +87,25 @@ def _refuse_other_processes_groups():
                    "add --gpus %d" % (world, job.get()["gpus"], "s" * (job.get()["gpus"] > 1), world), 2)
 
 
+def _stand_in_for_paths(libraries):
+    """ctypes.CDLL(path) of a library that has a stand-in opens the stand-in."""
+    by_name = {os.path.basename(path): path for path in libraries}
+    original = ctypes.CDLL.__init__
+
+    def __init__(self, name, *arguments, **named):
+        try:
+            name = by_name.get(os.path.basename(os.fsdecode(name)), name)
+        except TypeError:  # None: the program itself
+            pass
+        original(self, name, *arguments, **named)
+
+    ctypes.CDLL.__init__ = __init__
+
+
 def load(name, spec):
-    """Before the module `name` is executed; once a process."""
+    """Before the module `name` is executed; once a process. Nothing on a real GPU."""
     global _loaded
-    if _loaded:
+    if _loaded or job.on_real_gpu():
         return
     major = None
     if name == "torch":
@@ -111,4 +131,5 @@ def load(name, spec):
             ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL)
         except OSError as error:
             job.refuse("standin_failed", "cannot load a stand-in: %s" % error, 2)
+    _stand_in_for_paths(libraries)
     _loaded = True

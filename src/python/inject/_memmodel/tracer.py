@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import history, job, known_values, modules, operators, reads, refusals, statistics, steps
+from . import history, job, known_values, modules, nvml, operators, reads, refusals, statistics, steps
 
 PROFILED_STEPS = 3  # steps whose operators are recorded; those after are counted only
 
@@ -221,7 +221,8 @@ class Run:
             "counts": counts, "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
         report.update({key: value for key, value in best.items() if key != "device"})
-        report.update(self._reads.virtual_gpu_report())
+        report.update(nvml.context(torch, best.get("device", 0)) if job.on_real_gpu()
+                      else self._reads.virtual_gpu_report())
         if outcome == "oom" and self._ooms:
             last = self._ooms[-1]
             report["error"] = {"message": (self._error or {}).get("message") or
