@@ -205,4 +205,5 @@ def main():
         largest([r for r in good if r["kind"] == "max_batch"])
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "memmodel/status.h"
@@ -22,7 +23,26 @@
 
 namespace memmodel::step {
 
-using TensorList = std::vector<at::Tensor>;
+// A Python list or tuple of tensors. CPython releases the items of one from the last
+// to the first (list_dealloc and tupledealloc in Objects/).
+class TensorList : public std::vector<at::Tensor> {
+ public:
+  using std::vector<at::Tensor>::vector;
+  TensorList() = default;
+  TensorList(std::vector<at::Tensor>&& list) noexcept  // what at::_foreach_* return
+      : std::vector<at::Tensor>(std::move(list)) {}
+  TensorList(const TensorList&) = default;
+  TensorList(TensorList&& other) noexcept = default;
+  // Python makes the new value before the old one goes.
+  TensorList& operator=(TensorList other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~TensorList() { clear(); }
+  void clear() noexcept {
+    while (!empty()) pop_back();
+  }
+};
 
 // Which implementation runs: torch.optim's flags `foreach` and `fused`.
 enum class Implementation { kForeach, kSingleTensor, kFused };
