@@ -15,12 +15,14 @@ Status WriteError(const std::string& path, int error) {
 }
 
 // 0, or the errno of the first failing call.
-int WriteAll(int fd, std::string_view contents) {
-  while (!contents.empty()) {
-    const ssize_t count = write(fd, contents.data(), contents.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno;
-    contents.remove_prefix(static_cast<std::size_t>(count));
+int WriteAll(int fd, std::span<const std::string_view> pieces) {
+  for (std::string_view piece : pieces) {
+    while (!piece.empty()) {
+      const ssize_t count = write(fd, piece.data(), piece.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return errno;
+      piece.remove_prefix(static_cast<std::size_t>(count));
+    }
   }
   return 0;
 }
@@ -28,20 +30,24 @@ int WriteAll(int fd, std::string_view contents) {
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, std::string_view contents) {
+  return WriteFileAtomically(path, std::span(&contents, 1));
+}
+
+Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
   struct stat existing {};
   if (stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode)) {
     if (S_ISDIR(existing.st_mode)) return WriteError(path, EISDIR);
     // A pipe or device such as /dev/stdout: nothing to replace, write through.
     const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd < 0) return WriteError(path, errno);
-    const int error = WriteAll(fd, contents);
+    const int error = WriteAll(fd, pieces);
     close(fd);
     return error == 0 ? Status::Ok() : WriteError(path, error);
   }
   std::string temporary = path + ".tmp-XXXXXX";
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return WriteError(path, errno);
-  int error = WriteAll(fd, contents);
+  int error = WriteAll(fd, pieces);
   const mode_t mask = umask(0);
   umask(mask);
   if (error == 0 && fchmod(fd, 0666 & ~mask) != 0) error = errno;

@@ -34,6 +34,31 @@ std::optional<at::Tensor> WeightOf(const torch::jit::Module& module, const Value
   return at.toTensor();
 }
 
+// The nearest tensor of `dims` dimensions that `value` is computed from: the weight itself, or what
+// a layer standardises or normalises into one (weight_norm, timm's ScaledStdConv2d).
+std::optional<at::Tensor> WeightBehind(const torch::jit::Module& module, const Value* value,
+                                       std::int64_t dims) {
+  std::deque<const Value*> queue{value};
+  for (int steps = 0; !queue.empty() && steps < kMostNodes; ++steps) {
+    const Value* next = queue.front();
+    queue.pop_front();
+    const auto weight = WeightOf(module, next);
+    if (weight && weight->dim() == dims) return weight;
+    if (next->node()->kind() == c10::prim::GetAttr) continue;
+    for (const Value* input : next->node()->inputs()) queue.push_back(input);
+  }
+  return std::nullopt;
+}
+
+// 1, 2 or 3, from the strides that a convolution is given; 0 if they are not constants.
+std::int64_t SpatialDims(const Node* convolution) {
+  const auto stride = torch::jit::constant_as<c10::List<std::int64_t>>(convolution->input(3));
+  if (stride) return static_cast<std::int64_t>(stride->size());
+  const Node* list = convolution->input(3)->node();
+  return list->kind() == c10::prim::ListConstruct ? static_cast<std::int64_t>(list->inputs().size())
+                                                  : 0;
+}
+
 struct Guess {
   at::ScalarType dtype = at::kFloat;
   std::vector<std::vector<std::int64_t>> shapes;
@@ -71,7 +96,7 @@ std::optional<Guess> FromOperator(const torch::jit::Module& module, const Node* 
   if (node->inputs().empty() || node->input(0) != input) return std::nullopt;
   if (op == "aten::conv1d" || op == "aten::conv2d" || op == "aten::conv3d" ||
       op == "aten::_convolution" || op == "aten::convolution") {
-    const auto weight = weight_at(1);
+    const auto weight = WeightBehind(module, node->input(1), SpatialDims(node) + 2);
     if (!weight) return std::nullopt;
     const auto groups = torch::jit::constant_as<std::int64_t>(
         op.find("_convolution") != std::string::npos || op == "aten::convolution" ? node->input(8)

@@ -18,7 +18,7 @@ namespace memmodel::vgpu {
 namespace {
 
 // Beyond this the sorted part is given up, and the file grows anew.
-constexpr std::size_t kLargestFile = std::size_t{1} << 28;
+constexpr std::size_t kLargestFile = std::size_t{1} << 26;
 constexpr std::size_t kPrefix = 24;
 
 std::uint32_t CheckSum(const Digest& digest, std::string_view answer) {
@@ -92,7 +92,7 @@ void CudnnCache::Map() {
   rest.remove_prefix(counts[1]);
   if (!ReadLog(rest)) return;
   damaged_ = false;
-  if (rest.size() > kLongestLog && !WriteFileAtomically(path_, Sorted()).ok()) path_.clear();
+  if (rest.size() > kLongestLog && !WriteSorted()) path_.clear();
 }
 
 bool CudnnCache::ReadLog(std::string_view log) {
@@ -143,7 +143,7 @@ void CudnnCache::Add(const Digest& digest, std::string_view answer) {
   if (!path_.empty()) added_ += Record(digest, answer);
 }
 
-std::string CudnnCache::Sorted() const {
+bool CudnnCache::WriteSorted() const {
   const auto order = [](const Entry& a, const Entry& b) {
     return a.digest.high != b.digest.high ? a.digest.high < b.digest.high
                                           : a.digest.low < b.digest.low;
@@ -170,17 +170,19 @@ std::string CudnnCache::Sorted() const {
   all.reserve(log.size() + kept.size());
   std::set_union(log.begin(), log.end(), kept.begin(), kept.end(), std::back_inserter(all), order);
   const std::uint64_t counts[2] = {all.size(), kept_text.size() + log_text.size()};
-  std::string file = header_;
-  file.append(reinterpret_cast<const char*>(counts), sizeof counts);
-  file.append(reinterpret_cast<const char*>(all.data()), all.size() * sizeof(Entry));
-  return file.append(kept_text).append(log_text);
+  const auto bytes = [](const auto* data, std::size_t count) {
+    return std::string_view(reinterpret_cast<const char*>(data), count * sizeof *data);
+  };
+  const std::string_view pieces[] = {header_, bytes(counts, 2), bytes(all.data(), all.size()),
+                                     kept_text, log_text};
+  return WriteFileAtomically(path_, pieces).ok();
 }
 
 void CudnnCache::Flush() {
   if (added_.empty()) return;
   if (damaged_) {
     damaged_ = false;
-    if (!WriteFileAtomically(path_, Sorted()).ok()) path_.clear();
+    if (!WriteSorted()) path_.clear();
   } else if (!Append(added_)) {
     path_.clear();
   }

@@ -76,9 +76,9 @@ class CudnnCache {
 
   void Map();
   [[nodiscard]] bool ReadLog(std::string_view log);
-  // The whole file with the log sorted in; without the sorted part if that is
-  // too large to keep.
-  [[nodiscard]] std::string Sorted() const;
+  // Writes the file anew with the log sorted in; without the sorted part if
+  // that is too large to keep.
+  [[nodiscard]] bool WriteSorted() const;
   bool Append(std::string_view records);
 
   std::string path_;
