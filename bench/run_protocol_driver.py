@@ -4,9 +4,12 @@ usage: run_protocol_driver.py FOLDER OUT SPECS
 
 FOLDER holds protocol.py; SPECS is a JSON file with a list of trial specs (model,
 batch, optimizer, precision, benchmark, channels_last, cap, steps), OUT gets a JSON
-line a trial. Each trial is the protocol's own fresh process.
+line a trial. Each trial is the protocol's own fresh process. Does nothing if OUT
+is there: `memmodel run` starts a script again to see whether the values that it
+read matter.
 """
 import json
+import os
 import sys
 import time
 
@@ -15,6 +18,8 @@ import protocol  # noqa: E402
 
 
 def main():
+    if os.path.exists(sys.argv[2]):
+        return
     # What the protocol's own main imports before it forks.
     import pynvml, timm, torchvision, transformers  # noqa: F401
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memmodel/trace.h"
+#include "src/predict/words.h"
 #include "src/run/run_kinds.h"
 
 namespace memmodel {
@@ -70,9 +71,7 @@ Status Describe(const RunOptions& options, const Runs& runs, const ScriptRun& ru
   prediction.ooms = probe.ooms;
   prediction.segments = probe.segments;
   prediction.timings.trace_ms = probe.elapsed_ms;
-  for (const ProbeAnswer::Refused& refused : probe.refused) {
-    if (!refused.function.starts_with("cupti")) prediction.refused.push_back(refused.function);
-  }
+  DescribeCalls(probe, &prediction);
   answer->steps_done = report.steps_done;
   for (const ProcessReport& one : run.reports) {
     answer->ranks.push_back({one.rank, one.device() == nullptr ? 0 : one.device()->device,

@@ -97,7 +97,7 @@ ordered_json PeakJson(const Peak& peak) {
           {"device_bytes", peak.device}};
 }
 
-ordered_json RequestJson(const RunOptions& options) {
+ordered_json RequestJson(const RunOptions& options, const RunAnswer& answer) {
   ordered_json request = {{"command", options.command},
                           {"gpu",
                            {{"name", options.device.name},
@@ -110,7 +110,7 @@ ordered_json RequestJson(const RunOptions& options) {
                           {"eager", options.eager}};
   if (options.allocator_limit) request["allocator_limit_bytes"] = *options.allocator_limit;
   if (!options.alloc_conf.empty()) request["alloc_conf"] = options.alloc_conf;
-  request["assumptions"] = options.assumptions;
+  request["assumptions"] = answer.prediction.assumptions;
   return request;
 }
 
@@ -138,7 +138,7 @@ std::string FormatRunTable(const RunOptions& options, const RunAnswer& answer) {
 
 std::string FormatRunJson(const RunOptions& options, const RunAnswer& answer) {
   ordered_json object = ordered_json::parse(FormatJson(ForReport(options), answer.prediction));
-  object["request"] = RequestJson(options);
+  object["request"] = RequestJson(options, answer);
   object["steps_done"] = answer.steps_done;
   object["ranks"] = ordered_json::array();
   for (const RankMemory& rank : answer.ranks) {

@@ -6,18 +6,21 @@ with them there (torch.sum, comparisons). The bytes that the ranks exchange are 
 collective runs, each operator on small known tensors is also computed on the CPU, and
 its result is written over the one on the virtual GPU: no request more or less. The
 same goes for transformers' question whether an attention mask masks anything, which
-decides whether a mask of all positions is made: the batch came from the host.
+decides whether a mask of all positions is made: the batch came from the host, or the
+model made a mask of ones.
 """
 import ctypes
 import functools
 import threading
 
-from . import import_hook
+from . import import_hook, known_tensors
 
 _COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                 "send_object_list", "recv_object_list")
-_MASKS = ("_preprocess_mask_arguments", "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa")
-_MOST_ELEMENTS = 65536
+_MASKS = ("_preprocess_mask_arguments", "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa",
+          "_prepare_4d_attention_mask_for_sdpa")
+_MASK_MODULES = ("transformers.masking_utils", "transformers.modeling_attn_mask_utils")  # the latter of 4.x
+_MOST_ELEMENTS = known_tensors.MOST_ELEMENTS
 _running = threading.local()
 
 
@@ -32,14 +35,19 @@ def _in_place(name):
     return name.endswith("_")
 
 
-def _mode(torch, peek):
+def _mode(torch, peek, tensors):
     from torch.overrides import TorchFunctionMode
 
     def known(tensor):
         """The tensor's values as a CPU tensor, None if not all are known."""
         if not tensor.is_cuda:
             return tensor
-        if tensor.numel() > _MOST_ELEMENTS or not tensor.is_contiguous():
+        if tensor.numel() > _MOST_ELEMENTS:
+            return None
+        value = known_tensors.BYTES if running() else tensors.value(tensor)
+        if value is not known_tensors.BYTES:
+            return None if value is None else torch.full(tensor.shape, value, dtype=tensor.dtype)
+        if not tensor.is_contiguous():
             return None
         size = tensor.numel() * tensor.element_size()
         values = torch.empty(tensor.shape, dtype=tensor.dtype)
@@ -76,6 +84,7 @@ def _mode(torch, peek):
                         and values.shape == result.shape and values.dtype == result.dtype
                         and not _in_place(function.__name__)):
                     result.copy_(values)
+                    tensors.note(result, known_tensors.BYTES)
             except Exception:  # not known, or not to be had on the CPU: stays unknown
                 pass
             return result
@@ -84,28 +93,50 @@ def _mode(torch, peek):
 
 
 def _follow_masks(module, mode):
-    for name in _MASKS:
-        original = getattr(module, name, None)
-        if original is None:
-            continue
+    for owner in (module, getattr(module, "AttentionMaskConverter", None)):
+        for name in _MASKS:
+            original = vars(owner).get(name) if owner is not None else None
+            if original is None:
+                continue
+            function = getattr(owner, name)
 
-        @functools.wraps(original)
-        def followed(*arguments, _original=original, **named):
-            with mode():
-                return _original(*arguments, **named)
+            @functools.wraps(function)
+            def followed(*arguments, _original=function, **named):
+                with mode():
+                    return _original(*arguments, **named)
 
-        setattr(module, name, followed)
+            setattr(owner, name, staticmethod(followed) if isinstance(original, staticmethod) else followed)
+
+
+def _forgetting(torch, library, tensors):
+    """forget(tensor): bytes that an operator wrote over are not known, whatever the host sent."""
+    library.memmodel_vgpu_forget.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
+
+    def forget(tensor):
+        if (type(tensor) is torch.Tensor and tensor.is_cuda and not running() and tensor.is_contiguous()
+                and tensors.value(tensor) is None):
+            library.memmodel_vgpu_forget(tensor.data_ptr(), tensor.numel() * tensor.element_size())
+
+    return forget
 
 
 def install(torch):
-    """Called after `import torch`; does nothing on a real GPU."""
+    """Called after `import torch`; does nothing on a real GPU. Returns a function to be called
+    with each tensor that the host is about to read."""
     library = ctypes.CDLL(None)
     if not hasattr(library, "memmodel_vgpu_peek"):
-        return
+        return lambda tensor: None
     peek = library.memmodel_vgpu_peek
     peek.argtypes = (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p)
-    mode = _mode(torch, peek)
-    import_hook.after_import("transformers.masking_utils", lambda module: _follow_masks(module, mode))
+    tensors = known_tensors.KnownTensors(torch)
+    mode = _mode(torch, peek, tensors)
+    _install_collectives(torch, mode)
+    for name in _MASK_MODULES:
+        import_hook.after_import(name, lambda module: _follow_masks(module, mode))
+    return _forgetting(torch, library, tensors)
+
+
+def _install_collectives(torch, mode):
     if not torch.distributed.is_available():
         return
     import torch.distributed.distributed_c10d as c10d

@@ -47,6 +47,7 @@ class Reads:
         self._library = None
         self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
         self._limit = None  # the native question after the operator that counts
+        self._before_read = None  # function(tensor), see known_values.install
         self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
         self._wrap_methods()
 
@@ -79,6 +80,9 @@ class Reads:
         return "memmodel's watch is built for torch %s and the script's is %s" % (
             native.memmodel_compiled_for().decode(), self._torch.__version__)
 
+    def tell_before_read(self, function):
+        self._before_read = function
+
     def pause(self):
         if self._library is not None:
             self._library.memmodel_vgpu_on_unknown_read(_READER(), None)
@@ -97,6 +101,8 @@ class Reads:
             outer = getattr(local, "reading", None)
             if outer is None:
                 local.reading = (name, tensor.dtype)
+                if self._before_read is not None:
+                    self._before_read(tensor)
             try:
                 return original(tensor, *arguments, **named)
             finally:

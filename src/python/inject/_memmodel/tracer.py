@@ -100,6 +100,9 @@ class Run:
             self.report("steps")
             self._end()
 
+    def tell_before_read(self, function):
+        self._reads.tell_before_read(function)
+
     def phase(self):
         return self._steps.name_of_phase()
 
@@ -268,4 +271,4 @@ def install(torch):
     run = Run(torch)
     _watch_the_end(run)
     refusals.install(torch)
-    known_values.install(torch)
+    run.tell_before_read(known_values.install(torch))
