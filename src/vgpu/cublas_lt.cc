@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -21,6 +22,7 @@ extern "C" void* memmodel_vgpu_real(const char* name) {
 namespace {
 
 using memmodel::vgpu::Matmul;
+using memmodel::vgpu::MatmulTrees;
 
 // An attribute of a descriptor, through the real library's own reader of it.
 template <typename Value, typename Function, typename Descriptor, typename Attribute>
@@ -86,12 +88,25 @@ std::optional<Matmul> Describe(cublasLtMatmulDesc_t description, cublasLtMatrixL
   return matmul;
 }
 
+// Empty without a file.
+const MatmulTrees& Trees() {
+  static const MatmulTrees* const trees = [] {
+    const std::string path = memmodel::vgpu::MatmulTreesPath();
+    if (path.empty()) return new MatmulTrees;
+    auto read = MatmulTrees::Read(path);
+    if (read.ok()) return new MatmulTrees(*std::move(read));
+    std::fprintf(stderr, "memmodel: %s\n", read.status().message().c_str());
+    return new MatmulTrees;
+  }();
+  return *trees;
+}
+
 std::size_t Workspace(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t d,
                       cublasLtMatmulPreference_t preference) {
   // Other generations have other kernels, which were not measured.
   const memmodel::vgpu::DeviceSpec& device = memmodel::vgpu::State::Get().spec();
-  if (device.ComputeCapability() != 90) return 0;
+  if (device.ComputeCapability() != Trees().compute_capability()) return 0;
   static const auto of_preference =
       reinterpret_cast<decltype(&cublasLtMatmulPreferenceGetAttribute)>(
           memmodel_vgpu_real("cublasLtMatmulPreferenceGetAttribute"));
@@ -102,8 +117,8 @@ std::size_t Workspace(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a
   }
   const std::optional<Matmul> matmul = Describe(description, a, b, d);
   if (!matmul) return 0;
-  return static_cast<std::size_t>(memmodel::vgpu::MatmulWorkspace(
-      *matmul, static_cast<std::int64_t>(limit), device.Get("multiProcessorCount")));
+  return static_cast<std::size_t>(Trees().Workspace(*matmul, static_cast<std::int64_t>(limit),
+                                                    device.Get("multiProcessorCount")));
 }
 
 }  // namespace

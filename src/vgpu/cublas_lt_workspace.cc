@@ -1,96 +1,199 @@
 #include "src/vgpu/cublas_lt_workspace.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string_view>
 
 namespace memmodel::vgpu {
 namespace {
 
-// Kernels that load and store through the tensor memory accelerator and hand
-// out tiles by a counter want this much for it...
-constexpr std::int64_t kCounterBytes = 16;
-// ... and rows that begin at multiples of 16 bytes (cuTensorMapEncodeTiled).
+// Rows of that many bytes can be loaded and stored through tensor maps (cuTensorMapEncodeTiled).
 constexpr std::int64_t kTensorMapAlignment = 16;
-constexpr std::int64_t kPartialSumBytes = 4;  // partial sums are float
-// Up to this limit float products are answered as not split; some are, by a
-// rule that was not found.
-constexpr std::int64_t kSmallLimit = std::int64_t{4} << 20;
+constexpr std::int64_t kSumBytes = 4;  // partial sums are float
+constexpr int kMaxDepth = 200;         // of a tree; a damaged file is refused
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-std::int64_t Tiles(const Matmul& matmul, std::int64_t rows, std::int64_t columns) {
-  return CeilDiv(matmul.m, rows) * CeilDiv(matmul.n, columns) * matmul.batch;
-}
+struct Name {
+  std::string_view name;
+  std::size_t numbers = 0;
+};
 
-// Into how many parts K is split so that the parts of all tiles fill `blocks`
-// thread blocks, with at least `depth` of K each. Fewer than 2: not split.
-std::int64_t Splits(const Matmul& matmul, std::int64_t tiles, std::int64_t blocks,
-                    std::int64_t depth) {
-  return std::min(blocks / tiles, matmul.k / depth);
-}
+// Formulas and how many numbers they take.
+constexpr std::array<Name, 7> kFormulas = {{{"fixed", 1},
+                                            {"counters", 2},
+                                            {"parts", 1},
+                                            {"split", 8},
+                                            {"stream", 4},
+                                            {"whole", 3},
+                                            {"rest", 3}}};
+enum Formula { kFixed, kCounters, kParts, kSplit, kStream, kWhole, kRest };
 
-// Partial sums of the whole product, two thread blocks a multiprocessor.
-std::int64_t SplitKBytes(const Matmul& matmul, bool rebalanced, std::int64_t multiprocessors) {
-  constexpr std::int64_t kDepth = 64;
-  constexpr std::int64_t kStep = 32;  // of K that one iteration of the kernel takes
-  std::int64_t splits;
-  if (rebalanced) {
-    // Whole iterations each; a split left without any is not there. That it
-    // begins at 4 is fitted.
-    splits = Splits(matmul, Tiles(matmul, 64, 64), 2 * multiprocessors, kDepth);
-    if (splits < 4) return 0;
-    const std::int64_t steps = CeilDiv(matmul.k, kStep);
-    splits = CeilDiv(steps, CeilDiv(steps, std::min(splits, multiprocessors - 1)));
-  } else {
-    splits = std::min(Splits(matmul, Tiles(matmul, 128, 128), 2 * multiprocessors, kDepth),
-                      multiprocessors - 1);
+constexpr std::array<std::array<std::int64_t, 2>, 6> kTiles = {
+    {{64, 64}, {128, 128}, {128, 64}, {64, 128}, {128, 256}, {256, 128}}};
+
+constexpr std::size_t kFeatures = 24;
+constexpr std::array<std::string_view, kFeatures> kFeatureNames = {
+    "m",       "n",       "k",       "batch",   "ta",       "tb",       "mn",       "mnk",
+    "mn/k",    "m2",      "n2",      "k2",      "t64x64",   "r64x64",   "t128x128", "r128x128",
+    "t128x64", "r128x64", "t64x128", "r64x128", "t128x256", "r128x256", "t256x128", "r256x128"};
+
+std::array<double, kFeatures> Features(const Matmul& matmul, std::int64_t multiprocessors) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  // The largest power of 2 that divides it, up to 128.
+  const auto multiple = [&](std::int64_t value) {
+    return real(std::min<std::int64_t>(value & -value, 128));
+  };
+  const double mn = real(matmul.m) * real(matmul.n) * real(matmul.batch);
+  std::array<double, kFeatures> features = {real(matmul.m),
+                                            real(matmul.n),
+                                            real(matmul.k),
+                                            real(matmul.batch),
+                                            matmul.transpose_a ? 1.0 : 0.0,
+                                            matmul.transpose_b ? 1.0 : 0.0,
+                                            mn,
+                                            mn * real(matmul.k),
+                                            mn / real(matmul.k),
+                                            multiple(matmul.m),
+                                            multiple(matmul.n),
+                                            multiple(matmul.k)};
+  std::size_t next = 12;
+  for (const auto& [rows, columns] : kTiles) {
+    const double waves = real(CeilDiv(matmul.m, rows) * CeilDiv(matmul.n, columns)) *
+                         real(matmul.batch) / real(multiprocessors);
+    features[next++] = waves;
+    features[next++] = waves - std::floor(waves);
   }
-  return splits < 2 ? 0 : splits * matmul.m * matmul.n * kPartialSumBytes;
-}
-
-// As above for half precision with aligned rows and a long K (weight
-// gradients): tiles of 128 x 256, 1,280 of K each (fitted), rows rounded up to 32.
-std::int64_t LongKBytes(const Matmul& matmul, std::int64_t multiprocessors) {
-  const std::int64_t splits = Splits(matmul, Tiles(matmul, 128, 256), multiprocessors, 1280);
-  if (splits < 2) return 0;
-  return splits * CeilDiv(matmul.m, 32) * 32 * matmul.n * kPartialSumBytes + kCounterBytes;
-}
-
-std::int64_t Wanted(const Matmul& matmul, std::int64_t limit, std::int64_t multiprocessors) {
-  const bool is_float = matmul.element_bytes == 4;
-  const bool aligned = matmul.row_bytes_a % kTensorMapAlignment == 0 &&
-                       matmul.row_bytes_b % kTensorMapAlignment == 0 &&
-                       matmul.row_bytes_d % kTensorMapAlignment == 0;
-  const bool sums_over_rows = matmul.transpose_b && !matmul.transpose_a;
-  // Enough tiles to occupy the GPU: not split. The shares are fitted.
-  const std::int64_t tiles = Tiles(matmul, 128, 128);
-  const bool enough =
-      is_float || matmul.batch > 1 ? 5 * tiles >= 3 * multiprocessors : tiles >= multiprocessors;
-  if (enough) return aligned ? kCounterBytes : 0;
-  if (matmul.batch > 1) return 0;
-  const bool small_limit = limit <= kSmallLimit;
-  if (is_float && small_limit) {
-    // Fitted: fewer tiles of 64 x 64 than half (7/5 where K is the rows of both) of the
-    // multiprocessors.
-    const std::int64_t small_tiles = Tiles(matmul, 64, 64);
-    const bool few = sums_over_rows ? 5 * small_tiles <= 7 * multiprocessors
-                                    : 2 * small_tiles <= multiprocessors;
-    return aligned && few ? kCounterBytes : 0;
-  }
-  if (!is_float && aligned) return sums_over_rows ? LongKBytes(matmul, multiprocessors) : 0;
-  if (small_limit) return 0;
-  return SplitKBytes(matmul, is_float && aligned && !sums_over_rows, multiprocessors);
+  return features;
 }
 
 }  // namespace
 
-std::int64_t MatmulWorkspace(const Matmul& matmul, std::int64_t limit,
-                             std::int64_t multiprocessors) {
+std::int64_t MatmulTrees::Bytes(const Node& leaf, const Matmul& matmul,
+                                std::int64_t multiprocessors) {
+  const std::vector<std::int64_t>& x = leaf.numbers;
+  const auto tiles = [&](std::int64_t rows, std::int64_t columns) {
+    return CeilDiv(matmul.m, rows) * CeilDiv(matmul.n, columns);
+  };
+  switch (leaf.formula) {
+    case kFixed:
+      return x[0];
+    case kCounters:  // of tiles whose partial sums are added up in place
+      return 4 * tiles(x[0], x[1]);
+    case kParts:
+      return x[0] * matmul.m * matmul.n * kSumBytes;
+    case kSplit: {
+      // K in as many parts as fill `x[0]` thread blocks a multiprocessor with tiles of x[1] x
+      // x[2], of at least x[3] elements each, no more than x[5]; whole steps of x[4]. Sums of
+      // x[6] bytes for rows rounded up to x[7].
+      std::int64_t parts =
+          std::min({x[0] * multiprocessors / tiles(x[1], x[2]), matmul.k / x[3], x[5]});
+      if (parts < 2) return 0;
+      if (x[4] > 1) {
+        const std::int64_t steps = CeilDiv(matmul.k, x[4]);
+        parts = CeilDiv(steps, CeilDiv(steps, parts));
+      }
+      if (parts < 2) return 0;
+      return parts * CeilDiv(matmul.m, x[7]) * x[7] * matmul.n * x[6] + (x[7] > 1 ? 16 : 0);
+    }
+    default:
+      break;
+  }
+  // Stream-K: partial tiles of x[1] x x[2], at most x[0] a multiprocessor, and their counters.
+  const std::int64_t blocks = x[0] * multiprocessors;
+  const std::int64_t whole = tiles(x[1], x[2]);
+  std::int64_t partial = 0;
+  if (leaf.formula == kStream) {
+    partial = std::min(blocks, whole * (CeilDiv(matmul.k, 32) / x[3]));
+  } else if (leaf.formula == kWhole) {
+    partial = whole <= blocks ? blocks / whole * whole : blocks;
+  } else {
+    partial = whole <= blocks ? blocks : whole % blocks;
+  }
+  return partial * x[1] * x[2] * kSumBytes + 272;
+}
+
+std::int64_t MatmulTrees::Workspace(const Matmul& matmul, std::int64_t limit,
+                                    std::int64_t multiprocessors) const {
   if (matmul.m <= 0 || matmul.n <= 0 || matmul.k <= 0 || matmul.batch <= 0 ||
-      multiprocessors <= 1) {
+      multiprocessors <= 0) {
     return 0;
   }
-  const std::int64_t bytes = Wanted(matmul, limit, multiprocessors);
-  return bytes <= limit ? bytes : 0;  // an algorithm that needs more is not offered
+  const bool aligned = matmul.row_bytes_a % kTensorMapAlignment == 0 &&
+                       matmul.row_bytes_b % kTensorMapAlignment == 0 &&
+                       matmul.row_bytes_d % kTensorMapAlignment == 0;
+  // Fitted for some limits: the largest of those that the program's allows.
+  const Tree* tree = nullptr;
+  for (const Tree& other : trees_) {
+    if (other.element_bytes == matmul.element_bytes && other.aligned == aligned &&
+        other.batched == (matmul.batch > 1) && other.limit <= limit &&
+        (tree == nullptr || other.limit > tree->limit)) {
+      tree = &other;
+    }
+  }
+  if (tree == nullptr) return 0;
+  const std::array<double, kFeatures> features = Features(matmul, multiprocessors);
+  std::size_t node = 0;
+  while (tree->nodes[node].feature >= 0) {
+    const Node& at = tree->nodes[node];
+    node = features[static_cast<std::size_t>(at.feature)] <= at.threshold ? node + 1 : at.above;
+  }
+  const std::int64_t bytes = Bytes(tree->nodes[node], matmul, multiprocessors);
+  return bytes <= tree->limit ? bytes : 0;  // an algorithm that needs more is not offered
+}
+
+bool MatmulTrees::ReadNodes(std::istream* in, int depth, std::vector<Node>* nodes) {
+  std::string kind, name;
+  if (depth > kMaxDepth || !(*in >> kind >> name)) return false;
+  const std::size_t index = nodes->size();
+  nodes->emplace_back();
+  if (kind == "=") {
+    const auto* const formula = std::find_if(kFormulas.begin(), kFormulas.end(),
+                                             [&](const Name& f) { return f.name == name; });
+    if (formula == kFormulas.end()) return false;
+    Node& leaf = nodes->back();
+    leaf.formula = static_cast<int>(formula - kFormulas.begin());
+    leaf.numbers.resize(formula->numbers);
+    for (std::int64_t& number : leaf.numbers) {
+      if (!(*in >> number) || number < (leaf.formula == kFixed ? 0 : 1)) return false;
+    }
+    return true;
+  }
+  const auto* const feature = std::find(kFeatureNames.begin(), kFeatureNames.end(), name);
+  if (kind != "?" || feature == kFeatureNames.end() || !(*in >> (*nodes)[index].threshold)) {
+    return false;
+  }
+  (*nodes)[index].feature = static_cast<int>(feature - kFeatureNames.begin());
+  if (!ReadNodes(in, depth + 1, nodes)) return false;
+  (*nodes)[index].above = nodes->size();
+  return ReadNodes(in, depth + 1, nodes);
+}
+
+Result<MatmulTrees> MatmulTrees::Read(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return Status::BadInput("cannot read the matmul workspaces " + path);
+  constexpr std::string_view kMagic = "# memmodel matmul workspaces 1; compute capability ";
+  std::string line;
+  std::getline(in, line);
+  MatmulTrees trees;
+  if (!line.starts_with(kMagic) ||
+      !(std::istringstream(line.substr(kMagic.size())) >> trees.compute_capability_)) {
+    return Status::BadInput(path + " holds no matmul workspaces of version 1");
+  }
+  for (std::string word; in >> word;) {
+    Tree tree;
+    if (word != "tree" ||
+        !(in >> tree.element_bytes >> tree.aligned >> tree.batched >> tree.limit) ||
+        !ReadNodes(&in, 0, &tree.nodes)) {
+      return Status::BadInput(path + " is damaged: tree " +
+                              std::to_string(trees.trees_.size() + 1));
+    }
+    trees.trees_.push_back(std::move(tree));
+  }
+  return trees;
 }
 
 }  // namespace memmodel::vgpu

@@ -1,5 +1,6 @@
 #include "src/vgpu/cudnn_recording.h"
 
+#include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "src/vgpu/cublas_lt_workspace.h"
 #include "src/vgpu/cudnn_properties.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
@@ -63,19 +65,21 @@ bool CheckedByGraph(cudnnBackendDescriptorType_t type) {
 
 constexpr cudnnBackendDescriptorType_t kDevice = CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
 
-// A file for each real library and device: another file of the library has
-// another size or time.
+// A file for each real library and device, and for what the answers of the
+// stand-ins follow from, which cuDNN's follow from in turn: another file has another size or time.
 std::string CachePath(const std::string& folder, const std::string& library,
                       const std::string& device) {
   if (folder.empty()) return folder;
-  struct stat info {};
-  if (stat(library.c_str(), &info) != 0) return {};
-  const Digest digest = Digester()
-                            .Add(info.st_size)
-                            .Add(info.st_mtim.tv_sec)
-                            .Add(info.st_mtim.tv_nsec)
-                            .Add(device)
-                            .digest();
+  Dl_info self{};
+  dladdr(reinterpret_cast<const void*>(&CachePath), &self);
+  Digester digester;
+  for (const std::string& file :
+       {library, std::string(self.dli_fname == nullptr ? "" : self.dli_fname), MatmulTreesPath()}) {
+    struct stat info {};
+    if (!file.empty() && stat(file.c_str(), &info) != 0) return {};
+    digester.Add(info.st_size).Add(info.st_mtim.tv_sec).Add(info.st_mtim.tv_nsec);
+  }
+  const Digest digest = digester.Add(device).digest();
   char name[64];
   std::snprintf(name, sizeof name, "/cudnn-%016llx.answers",
                 static_cast<unsigned long long>(digest.high ^ digest.low));

@@ -46,14 +46,14 @@ namespace {
 
 struct Tile {
   int m = 0, n = 0;
-  double step = 0;  // cost of a reduction step in iterations of 32 floats
+  double step = 0;  // cost of a reduction step in iterations of 32 floats; 0: not known
   // Least saving for 1, 2, 3 and 4 reduction steps behind whole waves, in
   // steps: what the library answers for 1 to 16 clusters.
   std::array<double, 4> hidden = {};
 };
 
 // By CUDNN_KNOB_TYPE_TILE_SIZE.
-constexpr std::array<Tile, 10> kTiles = {{
+constexpr std::array<Tile, 20> kTiles = {{
     {128, 128, 13.15, {.63, 1.59, 2.78, 3.96}},
     {128, 64, 17.15, {.56, 1.51, 2.71, 3.90}},
     {128, 32, 0, {}},
@@ -62,8 +62,18 @@ constexpr std::array<Tile, 10> kTiles = {{
     {64, 64, 24.75, {.56, 1.52, 2.71, 3.92}},
     {128, 256, 11.15, {.63, 1.67, 2.86, 4.02}},
     {64, 128, 17.15, {.56, 1.51, 2.71, 3.90}},
-    {},
+    {64, 32, 0, {}},
     {64, 256, 13.15, {.63, 1.59, 2.78, 3.96}},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {},
+    {256, 32, 0, {}},
+    {},
+    {64, 192, 0, {}},
+    {128, 192, 0, {}},
 }};
 
 constexpr std::int64_t Ceil(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -78,9 +88,9 @@ std::int64_t TreeNodes(std::int64_t q) {
 }
 
 struct Problem {
-  std::int64_t tiles = 0;       // cluster tiles
-  std::int64_t iterations = 0;  // along K
-  std::int64_t per_share = 0;   // iterations of 1024 elements of K
+  std::int64_t tiles = 0;        // cluster tiles
+  std::int64_t iterations = 0;   // along K
+  std::int64_t per_share = 0;    // iterations of 1024 elements of K
   std::int64_t least_share = 1;  // iterations of 128 elements of K
   double step = 0;
   const Tile* tile = nullptr;
@@ -142,7 +152,7 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
   bool engine = false;
   switch (shape.op) {
     case ConvolutionOp::kForward:
-      engine = floats && choice.engine == 67;
+      engine = choice.engine == (floats ? 67 : 62);
       break;
     case ConvolutionOp::kBackwardData:
       engine = choice.engine == (floats ? 71 : 67);
@@ -165,8 +175,9 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
   if (shape.type == ElementType::kHalf && depth == 64) problem.step = tile.step / 2;
   problem.per_share = 1024 / depth;
   problem.least_share = 128 / depth;
-  problem.slower_split =
-      depth == 32 && choice.tile_size == 1 && shape.type != ElementType::kBFloat16 && shape.op != ConvolutionOp::kBackwardData;
+  problem.slower_split = depth == 32 && choice.tile_size == 1 &&
+                         shape.type != ElementType::kBFloat16 &&
+                         shape.op != ConvolutionOp::kBackwardData;
   std::int64_t m_tiles = 0;
   std::int64_t n_tiles = 0;
   if (shape.op == ConvolutionOp::kForward) {

@@ -1,6 +1,11 @@
 #include "src/vgpu/cublas_lt_workspace.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
 
 namespace memmodel::vgpu {
 namespace {
@@ -25,33 +30,118 @@ Matmul Packed(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch
   return matmul;
 }
 
-// What cuDNN 9.19 answered for 1x1 convolutions on an NVIDIA H200, less the 256
-// bytes that it adds to align the workspace.
-TEST_CASE("workspaces of matrix products measured on an H200") {
-  const auto of = [](const Matmul& matmul, std::int64_t limit) {
-    return MatmulWorkspace(matmul, limit * kMiB, kMultiprocessors);
-  };
-  // Weight gradients in channels_last, float and half precision.
-  CHECK(of(Packed(64, 537, 2304, 1, false, true, 4), 128) == 4948992);
-  CHECK(of(Packed(112, 128, 3136, 1, false, true, 4), 128) == 2809856);
-  CHECK(of(Packed(672, 88, 4416, 1, false, true, 2), 128) == 709648);
-  CHECK(of(Packed(88, 528, 6272, 1, false, true, 2), 4) == 811024);
-  CHECK(of(Packed(24, 122, 25088, 1, false, true, 2), 128) == 1534272);  // rows not aligned
-  CHECK(of(Packed(120, 40, 784, 1, false, true, 2), 4) == 0);
-  // Forward in channels_last.
-  CHECK(of(Packed(960, 16, 768, 1, true, false, 4), 128) == 737280);
-  CHECK(of(Packed(192, 49, 576, 1, true, false, 4), 128) == 338688);
-  // One product an image: enough tiles, too few tiles, rows not aligned.
-  CHECK(of(Packed(1600, 768, 16, 6, false, false, 2), 128) == 16);
-  CHECK(of(Packed(5184, 240, 384, 48, false, true, 2), 128) == 16);
-  CHECK(of(Packed(81, 96, 384, 32, false, false, 4), 4) == 0);
-  CHECK(of(Packed(294, 128, 4, 29, false, true, 4), 4) == 0);
+class File {
+ public:
+  explicit File(const std::string& text) {
+    char name[] = "/tmp/memmodel-matmuls-test-XXXXXX";
+    const int file = mkstemp(name);
+    REQUIRE(file >= 0);
+    close(file);
+    path_ = name;
+    std::ofstream(path_) << text;
+  }
+  ~File() { unlink(path_.c_str()); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+const std::string kHeader =
+    "# memmodel matmul workspaces 1; compute capability 90; source: this test\n";
+
+// The answer of a tree of one leaf for floats in rows of whole 16 bytes.
+std::int64_t Leaf(const std::string& formula, const Matmul& matmul, std::int64_t limit) {
+  const File file(kHeader + "tree 4 1 0 " + std::to_string(limit) + "\n= " + formula + "\n");
+  const auto trees = MatmulTrees::Read(file.path());
+  REQUIRE(trees.ok());
+  CHECK(trees->compute_capability() == 90);
+  return trees->Workspace(matmul, limit, kMultiprocessors);
 }
 
-TEST_CASE("no algorithm needs more than the limit") {
-  CHECK(MatmulWorkspace(Packed(64, 537, 2304, 1, false, true, 4), 0, kMultiprocessors) == 0);
-  CHECK(MatmulWorkspace(Packed(64, 537, 2304, 1, false, true, 4), 4948992 - 1, kMultiprocessors) ==
-        0);
+TEST_CASE("the formulas of a leaf, worked out on paper") {
+  const Matmul matmul = Packed(256, 128, 1000, 1, false, true, 4);
+  CHECK(Leaf("fixed 16", matmul, kMiB) == 16);
+  CHECK(Leaf("counters 128 64", matmul, kMiB) == 4 * 2 * 2);
+  CHECK(Leaf("parts 3", matmul, kMiB) == 3 * 256 * 128 * 4);
+  // 132 / 2 tiles = 66 parts of K, but 1000 / 64 = 15 of at least 64 elements.
+  CHECK(Leaf("split 1 128 128 64 1 1000 4 1", matmul, 4 * kMiB) == 15 * 256 * 128 * 4);
+  // 32 steps of 32 elements, 3 for each of 15 parts: 11 parts have any.
+  CHECK(Leaf("split 1 128 128 64 32 1000 4 1", matmul, 4 * kMiB) == 11 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 64 1 9 4 1", matmul, 4 * kMiB) == 9 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 640 1 1000 4 1", matmul, 4 * kMiB) == 0);  // not split
+  CHECK(Leaf("whole 1 128 128", matmul, 16 * kMiB) == 132 * 65536 + 272);
+  CHECK(Leaf("stream 1 128 128 8", matmul, 16 * kMiB) == 2 * 4 * 65536 + 272);
+  // An algorithm that needs more than the limit is not offered.
+  CHECK(Leaf("parts 3", matmul, 3 * 256 * 128 * 4 - 1) == 0);
+}
+
+TEST_CASE("the tree of the kind of product, and the branch of its features") {
+  const File file(kHeader +
+                  "tree 4 1 0 1024\n? t128x128 0.5\n? k 64\n= fixed 16\n= fixed 32\n= fixed 48\n"
+                  "tree 4 1 0 4096\n= fixed 64\n"
+                  "tree 2 0 1 1024\n= fixed 80\n");
+  const auto trees = MatmulTrees::Read(file.path());
+  REQUIRE(trees.ok());
+  const auto of = [&](const Matmul& matmul, std::int64_t limit) {
+    return trees->Workspace(matmul, limit, kMultiprocessors);
+  };
+  CHECK(of(Packed(128, 128, 64, 1, false, true, 4), 1024) == 16);
+  CHECK(of(Packed(128, 128, 68, 1, false, true, 4), 2000) == 32);
+  CHECK(of(Packed(128 * 67, 128, 64, 1, false, true, 4), 1024) == 48);
+  CHECK(of(Packed(128, 128, 64, 1, false, true, 4), 4096) == 64);
+  CHECK(of(Packed(128, 128, 64, 1, false, true, 4), 0) == 0);
+  CHECK(of(Packed(49, 128, 64, 3, false, false, 2), 1024) == 80);
+  CHECK(of(Packed(56, 128, 64, 3, false, false, 2), 1024) == 0);  // rows of whole 16 bytes
+}
+
+TEST_CASE("damaged files are refused") {
+  for (const char* text : {"", "tree 4 1 0 1024\n= fixed 16\n"}) {
+    CHECK_FALSE(MatmulTrees::Read(File(text).path()).ok());
+  }
+  for (const char* text :
+       {"tree 4 1 0 1024\n", "tree 4 1 0 1024\n? k 64\n= fixed 16\n", "tree 4 1 0 1024\n= fixed\n",
+        "tree 4 1 0 1024\n= split 1 0 0 1 1 1 4 1\n", "tree 4 1 0 1024\n= guess 16\n",
+        "tree 4 1 0 1024\n? colour 1\n= fixed 0\n= fixed 0\n", "wood 4 1 0 1024\n= fixed 16\n"}) {
+    CHECK_FALSE(MatmulTrees::Read(File(kHeader + text).path()).ok());
+  }
+  std::string deep = kHeader + "tree 4 1 0 1024\n";
+  for (int i = 0; i < 100000; ++i) deep += "? k 64\n";
+  CHECK_FALSE(MatmulTrees::Read(File(deep).path()).ok());
+  CHECK_FALSE(MatmulTrees::Read("/nonexistent").ok());
+}
+
+// What cuDNN 9.19 answered for 1x1 convolutions on an NVIDIA H200, less the 256
+// bytes that it adds to align the workspace; none of these layers was in the fit.
+TEST_CASE("workspaces of matrix products measured on an H200") {
+  const auto trees = MatmulTrees::Read(MEMMODEL_SOURCE_DIR "/data/cudnn/hopper.matmuls");
+  REQUIRE(trees.ok());
+  const auto of = [&](const Matmul& matmul, std::int64_t limit) {
+    return trees->Workspace(matmul, limit * kMiB, kMultiprocessors);
+  };
+  CHECK(of(Packed(256, 784, 1280, 1, false, false, 2), 128) == 0);
+  CHECK(of(Packed(768, 12544, 192, 1, false, false, 2), 128) == 16);
+  CHECK(of(Packed(49, 768, 768, 16, false, true, 2), 128) == 0);
+  CHECK(of(Packed(784, 72, 40, 16, false, true, 2), 128) == 16);
+  CHECK(of(Packed(784, 256, 64, 1, false, true, 4), 128) == 0);
+  CHECK(of(Packed(72, 12544, 24, 1, false, false, 4), 128) == 144);
+  CHECK(of(Packed(48, 16, 1152, 1, false, false, 4), 128) == 110592);
+  CHECK(of(Packed(196, 256, 1024, 16, false, true, 4), 4) == 0);
+  CHECK(of(Packed(196, 576, 96, 64, false, true, 4), 128) == 144);
+  CHECK(of(Packed(32, 16, 512, 1, true, false, 2), 4) == 0);
+  CHECK(of(Packed(512, 12544, 256, 1, true, false, 2), 4) == 16);
+  CHECK(of(Packed(784, 18, 36, 16, false, false, 2), 128) == 0);
+  CHECK(of(Packed(784, 40, 72, 16, false, false, 2), 128) == 16);
+  CHECK(of(Packed(480, 1, 120, 1, true, false, 4), 128) == 0);
+  CHECK(of(Packed(120, 12544, 40, 1, true, false, 4), 128) == 144);
+  CHECK(of(Packed(49, 2048, 512, 1, false, false, 4), 4) == 1605632);
+  CHECK(of(Packed(49, 96, 576, 16, false, false, 4), 128) == 0);
+  CHECK(of(Packed(196, 384, 192, 64, false, false, 4), 128) == 144);
+  CHECK(of(Packed(768, 1536, 784, 1, false, true, 2), 128) == 0);
+  CHECK(of(Packed(40, 240, 12544, 1, false, true, 2), 4) == 552976);
+  CHECK(of(Packed(192, 48, 50176, 1, false, true, 4), 128) == 4829184);
 }
 
 }  // namespace
