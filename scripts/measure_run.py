@@ -70,6 +70,6 @@ def measured(path, model, batch, **facts):
             gpu=torch.cuda.get_device_name(device))
         used = device_bytes(device)
         if used is not None:
-            line["device_bytes"] = used
+            line.update(device_bytes=used, reserved_end_bytes=torch.cuda.memory_reserved(device))
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

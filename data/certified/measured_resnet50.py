@@ -18,8 +18,9 @@ with measured(path, model="resnet50", batch=batch, optimizer="adamw", precision=
     for _ in range(3):
         images = torch.zeros(batch, 3, 224, 224).cuda()
         labels = torch.zeros(batch, dtype=torch.long).cuda()
-        loss = torch.nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
+        output = model(images)
+        loss = torch.nn.functional.cross_entropy(output, labels)
         loss.backward()
         optimizer.step()
 print("peaks", torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved())

@@ -59,12 +59,19 @@ struct Device {
 
 class DeviceCatalogue {
  public:
+  // The catalogue of DataFolder(), with the devices of UserDataFolder() in place of those
+  // of the same name. Errors as Read; a user's folder that is missing is none.
+  static Result<DeviceCatalogue> ReadAll();
+
   // Reads all files of `folder` that end in ".json". Errors: kUnavailable if the
   // folder is missing, kBadInput for a file of another shape.
   static Result<DeviceCatalogue> Read(const std::string& folder);
 
   // By capacity, then by name.
   [[nodiscard]] const std::vector<Device>& devices() const { return devices_; }
+
+  // The device with this cudaDeviceProp.name; null if there is none.
+  [[nodiscard]] const Device* FindDeviceName(std::string_view device_name) const;
 
   // By name or alias, without regard to case, spaces, - and _. InvalidArgument
   // with the nearest name if there is none.
@@ -75,6 +82,8 @@ class DeviceCatalogue {
   [[nodiscard]] Result<Device> OfMemory(Bytes total) const;
 
  private:
+  void Sort();
+
   std::vector<Device> devices_;
   std::vector<std::string> preferred_;
 };
@@ -82,6 +91,16 @@ class DeviceCatalogue {
 // Where data/ is: MEMMODEL_DATA of the environment, ../share/memmodel beside the
 // program, or the folder that the build named.
 Result<std::string> DataFolder();
+
+// Where `memmodel calibrate` and `memmodel devices --add` write devices/NAME.json and
+// cudnn/NAME.plans, which are used before DataFolder()'s: MEMMODEL_USER_DATA of the
+// environment, else memmodel in XDG_DATA_HOME or ~/.local/share; "" if there is no home.
+// It need not exist.
+std::string UserDataFolder();
+
+// Writes a device file (docs/devices.md) to the user's folder, once all that reads device
+// files takes it. `origin` names it in messages. Returns the device as it reads now.
+Result<Device> AddDevice(std::string_view text, const std::string& origin);
 
 }  // namespace memmodel
 

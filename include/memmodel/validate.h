@@ -75,7 +75,8 @@ struct Validation {
 // under `failed`; only what concerns all runs is an error.
 Result<Validation> Validate(const std::vector<MeasuredRun>& runs, const ValidateOptions& options);
 
-// The table of `comparisons`, by quantity: all, then each optimizer and precision.
+// The table of `comparisons`, by quantity: all, then each optimizer and precision; for the
+// device also the runs whose reserved figure is equal, which shows the context's error alone.
 std::vector<ErrorRow> MakeErrorTable(const std::vector<MeasuredRun>& runs,
                                      const std::vector<Comparison>& comparisons);
 

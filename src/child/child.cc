@@ -114,6 +114,21 @@ Result<std::unique_ptr<Child>> Child::Start(const ChildOptions& options, const J
   return child;
 }
 
+Result<std::string> Child::AskOnce(const ChildOptions& options, const std::string& line,
+                                   const std::string& doing) {
+  Result<std::string> program = FindTracer(options.program);
+  if (!program.ok()) return program.status();
+  Child child(options, "");
+  if (child.options_.memory_limit <= 0) child.options_.memory_limit = MachineMemory() / 4 * 3;
+  if (Status status = child.Spawn(*program); !status.ok()) return status;
+  // A child that is gone already says so when its answer is awaited.
+  if (Status status = child.Send(line);
+      !status.ok() && status.code() != StatusCode::kUnavailable) {
+    return status;
+  }
+  return child.ReadLine(options.probe_timeout_s, doing);
+}
+
 Status Child::Spawn(const std::string& program) {
   std::array<int, 2> input{-1, -1}, output{-1, -1}, errors{-1, -1}, failure{-1, -1};
   // A socket for its input, so that writing to a dead child is an error and not SIGPIPE.

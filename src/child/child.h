@@ -33,6 +33,10 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child();
 
+  // A line that is no job (src/step/calibrate.h) and its one answer. `doing` completes "while".
+  static Result<std::string> AskOnce(const ChildOptions& options, const std::string& line,
+                                     const std::string& doing);
+
   // Waits until the model is loaded. Call it once, before the first Ask.
   Result<LoadedModel> WaitLoaded();
 

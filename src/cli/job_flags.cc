@@ -134,9 +134,7 @@ Status ReadGpuFlags(const std::string& gpu, const std::string& gpu_mem, PredictO
   if (!gpu_mem.empty()) {
     if (Status s = ReadSize("--gpu-mem", gpu_mem, &total); !s.ok()) return s;
   }
-  Result<std::string> data = DataFolder();
-  if (!data.ok()) return data.status();
-  Result<DeviceCatalogue> catalogue = DeviceCatalogue::Read(*data + "/devices");
+  Result<DeviceCatalogue> catalogue = DeviceCatalogue::ReadAll();
   if (!catalogue.ok()) return catalogue.status();
   Result<Device> device = gpu.empty() ? catalogue->OfMemory(total) : catalogue->Find(gpu);
   if (!device.ok()) return device.status();

@@ -34,6 +34,7 @@ constexpr void (*kSubcommands[])(CLI::App&, Context&) = {
     AddSimulate,
     AddDiff,
     AddValidate,
+    AddCalibrate,
     AddDevices,
 };
 

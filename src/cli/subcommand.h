@@ -36,6 +36,7 @@ void AddExplain(CLI::App& app, Context& context);
 void AddSimulate(CLI::App& app, Context& context);
 void AddDiff(CLI::App& app, Context& context);
 void AddValidate(CLI::App& app, Context& context);
+void AddCalibrate(CLI::App& app, Context& context);
 void AddDevices(CLI::App& app, Context& context);
 
 }  // namespace memmodel::cli

@@ -59,11 +59,43 @@ Result<DeviceCatalogue> DeviceCatalogue::Read(const std::string& folder) {
   if (catalogue.devices_.empty()) {
     return Status::Unavailable("the GPU catalogue " + folder + " holds no device file");
   }
-  std::sort(catalogue.devices_.begin(), catalogue.devices_.end(),
-            [](const Device& a, const Device& b) {
-              return a.memory_gb != b.memory_gb ? a.memory_gb < b.memory_gb : a.name < b.name;
-            });
+  catalogue.Sort();
   return catalogue;
+}
+
+Result<DeviceCatalogue> DeviceCatalogue::ReadAll() {
+  Result<std::string> data = DataFolder();
+  if (!data.ok()) return data.status();
+  Result<DeviceCatalogue> all = Read(*data + "/devices");
+  if (!all.ok()) return all.status();
+  const std::string own = UserDataFolder() + "/devices";
+  std::error_code error;
+  if (own == "/devices" || !std::filesystem::is_directory(own, error)) return all;
+  for (const auto& file : std::filesystem::directory_iterator(own, error)) {
+    if (file.path().extension() != ".json") continue;
+    Result<Device> device = ReadDevice(file.path().string());
+    if (!device.ok()) return device.status();
+    std::erase_if(all->devices_, [&](const Device& d) { return d.name == device->name; });
+    all->devices_.push_back(*std::move(device));
+  }
+  if (error) {
+    return Status::Unavailable("cannot read " + own + ": " + error.message());
+  }
+  all->Sort();
+  return all;
+}
+
+const Device* DeviceCatalogue::FindDeviceName(std::string_view device_name) const {
+  for (const Device& device : devices_) {
+    if (device.device_name == device_name) return &device;
+  }
+  return nullptr;
+}
+
+void DeviceCatalogue::Sort() {
+  std::sort(devices_.begin(), devices_.end(), [](const Device& a, const Device& b) {
+    return a.memory_gb != b.memory_gb ? a.memory_gb < b.memory_gb : a.name < b.name;
+  });
 }
 
 Result<Device> DeviceCatalogue::Find(std::string_view name) const {
@@ -98,7 +130,8 @@ Result<Device> DeviceCatalogue::OfMemory(Bytes total) const {
       best = &device;
     }
   }
-  if (best == nullptr) return Status::Unavailable("the catalogue holds no GPU that PyTorch supports");
+  if (best == nullptr)
+    return Status::Unavailable("the catalogue holds no GPU that PyTorch supports");
   return *best;
 }
 
@@ -121,6 +154,14 @@ Result<std::string> DataFolder() {
   }
   return Status::Unavailable("memmodel's data folder was not found at " + places.back() +
                              "; set MEMMODEL_DATA to it");
+}
+
+std::string UserDataFolder() {
+  if (const char* own = std::getenv("MEMMODEL_USER_DATA"); own != nullptr) return own;
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data != '\0') return std::string(data) + "/memmodel";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != '\0' ? std::string(home) + "/.local/share/memmodel" : "";
 }
 
 }  // namespace memmodel

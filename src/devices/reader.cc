@@ -12,10 +12,8 @@ using nlohmann::json;
 constexpr int kSchemaVersion = 1;
 constexpr std::size_t kLargestFile = std::size_t{1} << 20;
 
-Result<json> ReadJson(const std::string& path) {
-  Result<std::string> text = ReadFile(path, kLargestFile);
-  if (!text.ok()) return text.status();
-  json value = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+Result<json> ParseJson(std::string_view text, const std::string& path) {
+  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!value.is_object()) return Status::BadInput(path + " is no JSON object");
   const json version = value.value("schema_version", json());
   if (!version.is_number_integer() || version.get<int>() < 1) {
@@ -67,15 +65,22 @@ Device Parse(const json& file) {
 }  // namespace
 
 Result<Device> ReadDevice(const std::string& path) {
-  Result<json> file = ReadJson(path);
+  Result<std::string> text = ReadFile(path, kLargestFile);
+  if (!text.ok()) return text.status();
+  return ParseDevice(*text, path);
+}
+
+Result<Device> ParseDevice(std::string_view text, const std::string& path) {
+  Result<json> file = ParseJson(text, path);
   if (!file.ok()) return file.status();
   try {
     Device device = Parse(*file);
     device.path = path;
     if (device.total_bytes <= 0 || device.context.base < 0 ||
         device.context.base >= device.total_bytes) {
-      return Status::BadInput(path + ": context.base_bytes must lie between 0 and "
-                                     "memory.total_bytes");
+      return Status::BadInput(path +
+                              ": context.base_bytes must lie between 0 and "
+                              "memory.total_bytes");
     }
     return device;
   } catch (const json::exception& error) {
@@ -84,7 +89,9 @@ Result<Device> ReadDevice(const std::string& path) {
 }
 
 Result<std::vector<std::string>> ReadPreferredDevices(const std::string& path) {
-  Result<json> file = ReadJson(path);
+  Result<std::string> text = ReadFile(path, kLargestFile);
+  if (!text.ok()) return text.status();
+  Result<json> file = ParseJson(*text, path);
   if (!file.ok()) return file.status();
   try {
     return file->at("preferred").get<std::vector<std::string>>();

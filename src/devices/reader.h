@@ -3,6 +3,7 @@
 #define MEMMODEL_SRC_DEVICES_READER_H_
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "memmodel/device.h"
@@ -11,6 +12,7 @@
 namespace memmodel {
 
 Result<Device> ReadDevice(const std::string& path);
+Result<Device> ParseDevice(std::string_view text, const std::string& path);
 
 // memory_classes.json: the names that stand for their memory size, most common first.
 Result<std::vector<std::string>> ReadPreferredDevices(const std::string& path);

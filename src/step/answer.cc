@@ -101,9 +101,9 @@ std::string FormatProbe(const ProbeAnswer& answer) {
   if (report.is_object()) {
     object["refused"] = report.value("refused", json::array());
     object["approximate"] = report.value("approximate", json::array());
-    object["context"] = {{"modules_loaded", report.value("modules_loaded", 0)},
-                         {"code_bytes", report.value("code_bytes", std::int64_t{0})}};
-    for (const char* key : {"cublas_handles", "cudnn_handles", "distinct_kernels"}) {
+    object["context"] = json::object();
+    for (const char* key : {"modules_loaded", "code_bytes", "cublas_handles", "cudnn_handles",
+                            "distinct_kernels", "measured_bytes"}) {
       if (report.contains(key)) object["context"][key] = report[key];
     }
   }

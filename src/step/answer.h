@@ -75,7 +75,7 @@ struct ProbeAnswer {
   std::string loss;
   std::vector<StepFigures> steps;
   tracer::UnknownReads unknown;
-  std::string vgpu_report;  // the virtual GPU's JSON, "" on a real one
+  std::string vgpu_report;  // DeviceReport()
   std::string error_message;
   std::string error_operator;
   std::string error_module;

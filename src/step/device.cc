@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/step/nvml.h"
 #include "src/vgpu/control.h"
 
 namespace memmodel::step {
@@ -99,7 +100,10 @@ Bytes ReservedBytes() { return allocator::getDeviceStats(kDevice).reserved_bytes
 
 std::string DeviceReport() {
   const auto report = Find<decltype(&memmodel_vgpu_report_json)>("memmodel_vgpu_report_json");
-  return report == nullptr ? "" : report();
+  if (report != nullptr) return report();
+  const std::optional<Bytes> used = NvmlProcessBytes();
+  if (!used) return "";
+  return R"({"measured_bytes":)" + std::to_string(*used - ReservedBytes()) + "}";
 }
 
 std::string TorchVersion() {

@@ -19,7 +19,8 @@ void ReadPeaks(ProbeAnswer* answer);
 PhaseFigures ReadPhase();  // since the last call; starts the next phase
 Bytes ReservedBytes();
 
-// The virtual GPU's own report as JSON; "" on a real one.
+// The virtual GPU's own report as JSON; on a real one {"measured_bytes": N}, NVML's figure
+// for this process less reserved memory, or "" if NVML does not say.
 std::string DeviceReport();
 
 std::string TorchVersion();

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "memmodel/status.h"
+#include "src/step/calibrate.h"
 #include "src/step/job.h"
+#include "src/step/serve.h"
 
 namespace memmodel::step {
 namespace {
@@ -84,18 +86,17 @@ Status OpenStandIns() {
   return {};
 }
 
-using ServeFn = int (*)(const char* job_line, int in_fd, int out_fd);
-
-Result<ServeFn> OpenStep() {
+// A function of libmemmodel_step.so, which is opened for it.
+Result<void*> OpenStep(const char* name) {
   const char* named = std::getenv("MEMMODEL_STEP_LIBRARY");
   const fs::path path =
       named != nullptr ? fs::path(named) : BesideProgram("lib/memmodel/libmemmodel_step.so");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr)
     return Status::Unavailable(std::string("cannot load LibTorch: ") + dlerror());
-  void* entry = dlsym(library, "memmodel_step_serve");
+  void* entry = dlsym(library, name);
   if (entry == nullptr) return Status::Unavailable(std::string(dlerror()));
-  return reinterpret_cast<ServeFn>(entry);
+  return entry;
 }
 
 int Fail(const Status& status) {
@@ -114,21 +115,32 @@ std::string ReadLine(int fd) {
 
 int Run(int in_fd) {
   const std::string line = ReadLine(in_fd);
-  const Result<Job> job = ParseJob(line);
-  if (!job.ok()) return Fail(job.status());
-  if (job->virtual_device) {
+  const bool calibrate = line.starts_with("{\"calibrate\":");
+  bool virtual_device = false;
+  if (calibrate) {
+    virtual_device = line.find("\"device\":\"virtual\"") != std::string::npos;
+  } else {
+    const Result<Job> job = ParseJob(line);
+    if (!job.ok()) return Fail(job.status());
+    virtual_device = job->virtual_device;
+  }
+  if (virtual_device) {
     NameRealLibraries();
     if (const Status status = OpenStandIns(); !status.ok()) return Fail(status);
   }
   // Lazy loading of kernels is what Python's torch asks of the driver.
   setenv("CUDA_MODULE_LOADING", "LAZY", /*overwrite=*/0);
-  const Result<ServeFn> serve = OpenStep();
-  if (!serve.ok()) return Fail(serve.status());
+  const Result<void*> entry =
+      OpenStep(calibrate ? "memmodel_step_calibrate" : "memmodel_step_serve");
+  if (!entry.ok()) return Fail(entry.status());
   std::fflush(stdout);
   // The protocol's stream is the server's alone; whatever else prints goes to stderr.
   const int out_fd = dup(STDOUT_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
-  return (*serve)(line.c_str(), in_fd, out_fd);
+  if (calibrate) {
+    return reinterpret_cast<decltype(&memmodel_step_calibrate)>(*entry)(line.c_str(), out_fd);
+  }
+  return reinterpret_cast<decltype(&memmodel_step_serve)>(*entry)(line.c_str(), in_fd, out_fd);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "memmodel/validate.h"
 
@@ -37,6 +38,11 @@ double Comparison::Error() const {
 
 std::vector<ErrorRow> MakeErrorTable(const std::vector<MeasuredRun>& runs,
                                      const std::vector<Comparison>& comparisons) {
+  std::set<std::size_t> reserved_equal;
+  for (const Comparison& c : comparisons) {
+    if (c.quantity == Quantity::kReserved && c.predicted == c.measured)
+      reserved_equal.insert(c.run);
+  }
   std::vector<ErrorRow> table;
   for (const Quantity quantity :
        {Quantity::kAllocated, Quantity::kReserved, Quantity::kDevice, Quantity::kLargestBatch}) {
@@ -44,7 +50,11 @@ std::vector<ErrorRow> MakeErrorTable(const std::vector<MeasuredRun>& runs,
     std::map<std::string, std::size_t> equal;
     for (const Comparison& c : comparisons) {
       if (c.quantity != quantity) continue;
-      for (const std::string& group : {std::string(), GroupOf(runs[c.run])}) {
+      std::vector<std::string> of = {"", GroupOf(runs[c.run])};
+      if (quantity == Quantity::kDevice && reserved_equal.contains(c.run)) {
+        of.emplace_back("reserved is equal");
+      }
+      for (const std::string& group : of) {
         groups[group].push_back(std::fabs(c.Error()));
         equal[group] += c.predicted == c.measured;
       }

@@ -86,6 +86,11 @@ Status FillJob(const Json& object, MeasuredRun* run) {
     if (!spec.ok()) return spec.status();
     run->job.inputs = {*std::move(spec)};
   }
+  if (const Json* loss = Find(object, {"loss"})) {
+    Result<Loss> parsed = ParseLoss(Text(loss));
+    if (!parsed.ok()) return parsed.status();
+    run->job.loss = *parsed;
+  }
   run->job.cudnn_benchmark = Flag(Find(object, {"bench", "cudnn_benchmark"}));
   run->job.channels_last = Flag(Find(object, {"cl", "channels_last"}));
   run->job.alloc_conf = Text(Find(object, {"conf_value", "alloc_conf"}));
@@ -97,6 +102,16 @@ Status FillJob(const Json& object, MeasuredRun* run) {
     run->skipped = "mode '" + mode + "' is not one that validate runs";
   }
   return {};
+}
+
+// "reserved_end_bytes", or the last of "marks" (each with what was reserved at a step's end).
+std::optional<Bytes> ReservedAtEnd(const Json& object) {
+  if (const auto bytes = Integer(Find(object, {"reserved_end_bytes"}))) return bytes;
+  const Json* marks = Find(object, {"marks"});
+  if (marks == nullptr || !marks->is_array() || marks->empty() || !marks->back().is_object()) {
+    return std::nullopt;
+  }
+  return Integer(Find(marks->back(), {"reserved"}));
 }
 
 Result<MeasuredRun> ParseRun(const Json& object, int line, const std::string& name) {
@@ -119,6 +134,9 @@ Result<MeasuredRun> ParseRun(const Json& object, int line, const std::string& na
   run.allocated = Integer(Find(object, {"peak_alloc", "allocated_bytes"}));
   run.reserved = Integer(Find(object, {"peak_reserved", "reserved_bytes"}));
   run.device = Integer(Find(object, {"nvml", "device_bytes"}));
+  // NVML was read at the end: what had been given back since the peak is added again.
+  const auto at_end = ReservedAtEnd(object);
+  if (run.device && run.reserved && at_end) *run.device += *run.reserved - *at_end;
   if (const auto cap = Integer(Find(object, {"cap"}))) {
     run.cap = *cap < 4096 ? *cap * kGiB : *cap;  // small numbers are GiB
   }

@@ -26,6 +26,7 @@ std::string ModelFile(const std::string& folder, const std::string& model) {
 std::string JobKey(const MeasuredRun& run) {
   std::string key = run.model + "|" + FormatOptimizer(run.job.optimizer) + "|";
   key.append(Name(run.job.precision)).append("|").append(Name(run.job.mode)).append("|");
+  key.append(Name(run.job.loss)).append("|");
   key.append(Name(run.job.step_protocol)).append("|").append(run.job.alloc_conf).append("|");
   for (const InputSpec& input : run.job.inputs) key += FormatInputSpec(input) + "|";
   key += std::to_string(run.job.accumulate) + "|" + std::to_string(run.steps) + "|";

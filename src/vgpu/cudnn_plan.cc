@@ -1,5 +1,8 @@
 #include "src/vgpu/cudnn_plan.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -187,6 +190,26 @@ const PlanTable& Table() {
   return *table;
 }
 
+// Appends the key to the file that MEMMODEL_VGPU_CUDNN_ASKED names, for `memmodel calibrate`.
+void NoteAsked(const std::string& key) {
+  const char* path = std::getenv("MEMMODEL_VGPU_CUDNN_ASKED");
+  if (path == nullptr) return;
+  const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file < 0) return;
+  const std::string line = key + "\n";
+  // One write a line, so that those of several processes do not mix.
+  [[maybe_unused]] const ssize_t written = write(file, line.data(), line.size());
+  close(file);
+}
+
+// Whether the plan is the first that the heuristic gives: the one that a calibrated table
+// speaks of where the real library's first has an engine that is not offered without a device.
+bool FirstOfAll(const Record& plan) {
+  const RecordPtr config = PartOf(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  return config != nullptr && config->parent != nullptr && config->parent_index == 0 &&
+         config->parent->Number(CUDNN_ATTR_ENGINEHEUR_MODE, 0, -1) == CUDNN_HEUR_MODE_INSTANT;
+}
+
 // Whether the plan's configuration is the first of its engine that the heuristic
 // gives: the one that a calibrated table speaks of.
 bool FirstOfItsEngine(const Record& plan, std::int64_t engine) {
@@ -239,8 +262,11 @@ std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
 std::int64_t DeviceWorkspace(const RecordPtr& plan, std::int64_t bytes) {
   const std::optional<ConvolutionPlan> described = DescribePlan(plan);
   if (!described) return bytes;
-  const std::optional<PlanTable::Row> row = Table().Find(described->key);
-  if (row && row->engine == described->choice.engine && FirstOfItsEngine(*plan, row->engine)) {
+  if (!described->key.empty()) NoteAsked(described->key);
+  const std::optional<PlanTable::Row> row =
+      described->key.empty() ? std::nullopt : Table().Find(described->key);
+  if (row && (row->engine == described->choice.engine ? FirstOfItsEngine(*plan, row->engine)
+                                                      : FirstOfAll(*plan))) {
     return row->workspace;
   }
   const EngineChoice& choice = described->choice;

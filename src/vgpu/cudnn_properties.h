@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 
 namespace memmodel::vgpu {
 

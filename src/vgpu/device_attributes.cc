@@ -6,13 +6,7 @@
 namespace memmodel::vgpu {
 namespace {
 
-struct Attribute {
-  int number;  // cudaDeviceAttr
-  const char* field;
-  std::size_t index;
-};
-
-constexpr Attribute kAttributes[] = {
+constexpr AttributeField kAttributes[] = {
     {1, "maxThreadsPerBlock", 0},
     {2, "maxThreadsDim", 0},
     {3, "maxThreadsDim", 1},
@@ -142,12 +136,14 @@ constexpr int kVirtualMemory = 102;
 
 }  // namespace
 
+std::span<const AttributeField> AttributeFields() { return kAttributes; }
+
 std::optional<int> DeviceAttribute(const DeviceSpec& spec, int device, int attribute) {
   if (attribute < 1 || attribute >= kAttributeEnd) return std::nullopt;
   if (attribute == kVirtualMemory) return 1;
   const auto* found =
       std::find_if(std::begin(kAttributes), std::end(kAttributes),
-                   [&](const Attribute& a) { return a.number == attribute; });
+                   [&](const AttributeField& a) { return a.number == attribute; });
   if (found == std::end(kAttributes)) return 0;  // features that no device file describes
   const auto value = static_cast<int>(spec.Get(found->field, found->index));
   if (attribute == kPciBus) return value + device;

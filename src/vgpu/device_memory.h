@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/vgpu/address_space.h"
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 #include "src/vgpu/export.h"
 
 namespace memmodel::vgpu {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 #include "src/vgpu/export.h"
 
 namespace memmodel::vgpu {

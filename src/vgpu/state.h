@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "src/vgpu/control.h"
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 #include "src/vgpu/device_memory.h"
 #include "src/vgpu/export.h"
 #include "src/vgpu/shadow_bytes.h"
 
 namespace memmodel::vgpu {
+
+using memmodel::DeviceSpec;  // for the stand-ins' functions, which stand in no namespace
 
 // Host memory that CUDA knows about.
 struct HostRange {

@@ -28,5 +28,22 @@ TEST_CASE("medians, 95th percentiles and equal runs by quantity and group") {
 
 TEST_CASE("no comparison, no row") { CHECK(MakeErrorTable({}, {}).empty()); }
 
+TEST_CASE("the device's error is also given where the reserved figure is equal") {
+  std::vector<MeasuredRun> runs(2);
+  const std::vector<ErrorRow> table = MakeErrorTable(runs, {{0, Quantity::kReserved, 1000, 1000},
+                                                            {0, Quantity::kDevice, 2000, 2002},
+                                                            {1, Quantity::kReserved, 1000, 1100},
+                                                            {1, Quantity::kDevice, 2000, 2100}});
+  int found = 0;
+  for (const ErrorRow& row : table) {
+    if (row.group != "reserved is equal") continue;
+    ++found;
+    CHECK(row.quantity == Quantity::kDevice);
+    CHECK(row.runs == 1);
+    CHECK(row.largest == doctest::Approx(0.001));
+  }
+  CHECK(found == 1);
+}
+
 }  // namespace
 }  // namespace memmodel

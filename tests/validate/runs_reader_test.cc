@@ -69,5 +69,21 @@ TEST_CASE("what cannot be read is named with its line") {
   CHECK(message("[1,2]\n").find("holds no runs") != std::string::npos);
 }
 
+TEST_CASE("NVML's figure at the end is raised by what was given back since the peak") {
+  // As measured: torch.backends.cudnn.benchmark gives its trial workspaces back.
+  const Result<std::vector<MeasuredRun>> runs = ParseRuns(
+      R"({"model": "a", "batch": 1, "peak_reserved": 3000, "nvml": 1900, "marks": [{"reserved": 3000}, {"reserved": 1000}]})"
+      "\n"
+      R"({"model": "a", "batch": 1, "reserved_bytes": 3000, "device_bytes": 1900, "reserved_end_bytes": 2500})"
+      "\n"
+      R"({"model": "a", "batch": 1, "reserved_bytes": 3000, "device_bytes": 3900, "loss": "output"})",
+      "x");
+  REQUIRE_MESSAGE(runs.ok(), runs.status().message());
+  CHECK(*(*runs)[0].device == 3900);
+  CHECK(*(*runs)[1].device == 2400);
+  CHECK(*(*runs)[2].device == 3900);
+  CHECK((*runs)[2].job.loss == Loss::kOutput);
+}
+
 }  // namespace
 }  // namespace memmodel

@@ -31,11 +31,10 @@ def process_bytes(uuid):
     return None
 
 
-def context(torch, device):
-    """{"context": ...} of the child protocol: NVML's figure less what torch reserves."""
+def context_bytes(torch, device):
+    """NVML's figure less what torch reserves; None if NVML does not say."""
     uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
     used = None if uuid is None else process_bytes(str(uuid))
     if used is None:
-        return {}
-    reserved = torch.cuda.memory_stats(device)["reserved_bytes.all.current"]
-    return {"context": {"measured_bytes": used - reserved}}
+        return None
+    return used - torch.cuda.memory_stats(device)["reserved_bytes.all.current"]

@@ -43,6 +43,8 @@ class Run:
         self._ooms = []
         self._weights = None
         self._devices = []
+        self._profiler_bytes = 0
+        self._context = None  # on a real GPU, at the end
 
     # What Steps asks.
 
@@ -88,7 +90,10 @@ class Run:
         if self._weights is None:
             self._weights = sum(self._statistics.of_run(d)["allocated_bytes"]["all"]["current"]
                                 for d in self._devices)
+            before = nvml.context_bytes(self._torch, 0) if job.on_real_gpu() else None
             if self._asked.get("operators", True) and self._operators.start():
+                if before is not None:  # the profiler's own buffers on the GPU
+                    self._profiler_bytes = nvml.context_bytes(self._torch, 0) - before
                 self._modules.recording = True
                 self._profiled_from = {d: self._statistics.position(d) for d in self._devices}
 
@@ -170,6 +175,8 @@ class Run:
                  "torch_version": str(self._torch.__version__), "ended": ended, "exit_code": exit_code}))
             return
         self._live = False
+        if job.on_real_gpu() and self._devices:
+            self._context = nvml.context_bytes(self._torch, self._devices[0])
         self._reads.pause()
         if self._operators.running():
             self._stop_profiling()
@@ -196,6 +203,11 @@ class Run:
                          "active_bytes": peak("active_bytes"), "requested_bytes": peak("requested_bytes")},
                 "retries": stats["num_alloc_retries"], "ooms": stats["num_ooms"],
                 "segments": stats["segment"]["all"]["current"]}
+
+    def _real_context(self):
+        """"context" of the child protocol, without what the profiler took of the GPU."""
+        measured = self._context and self._context - self._profiler_bytes
+        return {"context": {"measured_bytes": measured}} if measured else {}
 
     def _outcome(self, ended, exit_code):
         if ended == "steps":
@@ -224,8 +236,7 @@ class Run:
             "counts": counts, "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
         report.update({key: value for key, value in best.items() if key != "device"})
-        report.update(nvml.context(torch, best.get("device", 0)) if job.on_real_gpu()
-                      else self._reads.virtual_gpu_report())
+        report.update(self._real_context() if job.on_real_gpu() else self._reads.virtual_gpu_report())
         if outcome == "oom" and self._ooms:
             last = self._ooms[-1]
             report["error"] = {"message": (self._error or {}).get("message") or

@@ -1,4 +1,4 @@
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 
 #include <array>
 #include <limits>
@@ -7,7 +7,7 @@
 
 #include "src/core/atomic_file.h"
 
-namespace memmodel::vgpu {
+namespace memmodel {
 namespace {
 
 using Json = nlohmann::json;
@@ -140,8 +140,8 @@ class Parser {
       return Bad("has no schema_version 1, the only one this version reads");
     }
     if (!Text(root_, "name", &spec.name) || !Text(root_, "device_name", &spec.device_name) ||
-        !Memory("memory", "total_bytes", 1, &spec.total_bytes) ||
-        !Context(&spec) || !Cuda(&spec) || !Occupancy(&spec)) {
+        !Memory("memory", "total_bytes", 1, &spec.total_bytes) || !Context(&spec) || !Cuda(&spec) ||
+        !Occupancy(&spec)) {
       return Bad(error_);
     }
     return spec;
@@ -235,7 +235,8 @@ class Parser {
       const Field* field = FindField(name);
       if (field == nullptr) return Fail("has an unknown field cuda." + name);
       // Zero is possible only for what may be left out, and for the minor version.
-      const bool positive = field->required && name != "minor" && name != "reservedSharedMemPerBlock";
+      const bool positive =
+          field->required && name != "minor" && name != "reservedSharedMemPerBlock";
       std::vector<std::int64_t> values;
       if (field->length == 1) {
         if (!Number(value, name, positive, &values)) return false;
@@ -311,4 +312,4 @@ Result<DeviceSpec> ReadDeviceFile(const std::string& path) {
   return ParseDeviceFile(*text, path);
 }
 
-}  // namespace memmodel::vgpu
+}  // namespace memmodel

@@ -1,4 +1,4 @@
-#include "src/vgpu/device_file.h"
+#include "src/devices/device_file.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-namespace memmodel::vgpu {
+namespace memmodel {
 namespace {
 
 const std::string kFolder = std::string(MEMMODEL_SOURCE_DIR) + "/data/devices/";
@@ -113,4 +113,4 @@ TEST_CASE("a missing file, a folder and a huge file end in a message") {
 }
 
 }  // namespace
-}  // namespace memmodel::vgpu
+}  // namespace memmodel

@@ -1,6 +1,6 @@
 // What a device file (docs/devices.md) says about one GPU.
-#ifndef MEMMODEL_SRC_VGPU_DEVICE_FILE_H_
-#define MEMMODEL_SRC_VGPU_DEVICE_FILE_H_
+#ifndef MEMMODEL_SRC_DEVICES_DEVICE_FILE_H_
+#define MEMMODEL_SRC_DEVICES_DEVICE_FILE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "memmodel/status.h"
-#include "src/vgpu/export.h"
 
-namespace memmodel::vgpu {
+namespace memmodel {
 
 // What a process's context takes of the device's memory, as it grows.
 struct ContextCost {
@@ -23,7 +22,8 @@ struct ContextCost {
   std::uint64_t cudnn_handle_bytes = 0;
 };
 
-struct MEMMODEL_VGPU_EXPORT DeviceSpec {
+// Exported: the stand-ins share the one of libmemmodel_vgpu.so.
+struct __attribute__((visibility("default"))) DeviceSpec {
   std::string name;         // "h200"
   std::string device_name;  // "NVIDIA H200"
   std::uint64_t total_bytes = 0;
@@ -48,6 +48,6 @@ struct MEMMODEL_VGPU_EXPORT DeviceSpec {
 Result<DeviceSpec> ParseDeviceFile(std::string_view text, const std::string& path);
 Result<DeviceSpec> ReadDeviceFile(const std::string& path);
 
-}  // namespace memmodel::vgpu
+}  // namespace memmodel
 
-#endif  // MEMMODEL_SRC_VGPU_DEVICE_FILE_H_
+#endif  // MEMMODEL_SRC_DEVICES_DEVICE_FILE_H_
