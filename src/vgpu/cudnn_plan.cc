@@ -69,32 +69,39 @@ bool Describe(const Record& operation, const Places& places, ConvolutionPlan* pl
   const RecordPtr y = PartOf(operation, places.y);
   const RecordPtr convolution = PartOf(operation, places.convolution);
   if (x == nullptr || w == nullptr || y == nullptr || convolution == nullptr) return false;
-  if (convolution->Number(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0, 0) != 2) return false;
+  const auto spatial = convolution->Number(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0, 0);
+  if (spatial != 2 && spatial != 3) return false;
   const auto size = [](const RecordPtr& tensor, std::size_t i) {
     return tensor->Number(CUDNN_ATTR_TENSOR_DIMENSIONS, i, 0);
   };
   const auto of = [&](Name name, std::size_t i) { return convolution->Number(name, i, 0); };
+  // The depth of 3-D counts with the height: only products of the two are used.
+  const auto height = [&](const RecordPtr& tensor) {
+    return size(tensor, 2) * (spatial == 3 ? size(tensor, 3) : 1);
+  };
+  const std::size_t last = spatial == 3 ? 4 : 3;
   ConvolutionShape& shape = plan->shape;
   shape.op = places.op;
   const char* type = TypeName(x->Number(CUDNN_ATTR_TENSOR_DATA_TYPE, 0, -1), &shape.type);
   if (type == nullptr || size(w, 1) < 1) return false;
   shape.n = size(x, 0);
   shape.c = size(x, 1);
-  shape.h = size(x, 2);
-  shape.w = size(x, 3);
+  shape.h = height(x);
+  shape.w = size(x, last);
   shape.k = size(w, 0);
-  shape.r = size(w, 2);
-  shape.s = size(w, 3);
-  shape.p = size(y, 2);
-  shape.q = size(y, 3);
+  shape.r = height(w);
+  shape.s = size(w, last);
+  shape.p = height(y);
+  shape.q = size(y, last);
   shape.groups = shape.c / size(w, 1);
   // Channels last: channels lie side by side in the input or, where it has one
   // channel or one pixel and the strides do not tell, in the weights or output.
   for (const RecordPtr& tensor : {x, w, y}) {
-    if (size(tensor, 1) == 1 || size(tensor, 2) * size(tensor, 3) == 1) continue;
+    if (size(tensor, 1) == 1 || height(tensor) * size(tensor, last) == 1) continue;
     plan->channels_last = tensor->Number(CUDNN_ATTR_TENSOR_STRIDES, 1, 0) == 1;
     break;
   }
+  if (spatial == 3) return true;
   char key[256];
   std::snprintf(key, sizeof key,
                 "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %d",

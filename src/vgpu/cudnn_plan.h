@@ -12,8 +12,8 @@
 
 namespace memmodel::vgpu {
 
-// The convolution of an operation graph that consists of one 2-D convolution,
-// with how it is keyed in a calibrated table:
+// The convolution of an operation graph that consists of one 2-D or 3-D convolution, and, for
+// 2-D, how it is keyed in a calibrated table (else empty):
 //   op type N C H W K R S padH padW strideH strideW dilationH dilationW groups channels_last
 // op: fwd, dgrad, wgrad; type: f32, f16, bf16; K output channels, C all input channels.
 struct ConvolutionPlan {

@@ -90,6 +90,7 @@ std::int64_t TreeNodes(std::int64_t q) {
 struct Problem {
   std::int64_t tiles = 0;        // cluster tiles
   std::int64_t iterations = 0;   // along K
+  double exact = 0;              // the same, not rounded up where all of K is one sum
   std::int64_t per_share = 0;    // iterations of 1024 elements of K
   std::int64_t least_share = 1;  // iterations of 128 elements of K
   double step = 0;
@@ -97,10 +98,13 @@ struct Problem {
   bool slower_split = false;  // see below
 };
 
+// Seen on a GPU alone: a CPU's answers are for 18 multiprocessors at most.
+constexpr std::int64_t kMostShares = 128;
+
 // Without whole waves.
 std::int64_t SplitAlone(const Problem& problem, std::int64_t most) {
   const std::int64_t large = std::min(most, problem.iterations / (problem.per_share + 1));
-  if (large > 8) return large;
+  if (large > 8) return std::min(large, kMostShares);
   // The kernel of 128x64 tiles for floats counts a split main loop as a tenth
   // slower, and a further step as a little cheaper.
   const double factor = problem.slower_split ? 1.1 : 1.0;
@@ -127,7 +131,7 @@ std::int64_t SplitRest(const Problem& problem, std::int64_t most, std::int64_t w
     const double least =
         problem.step * (steps <= 4 ? problem.tile->hidden[static_cast<std::size_t>(steps - 1)]
                                    : static_cast<double>(steps));
-    const auto whole = static_cast<double>(problem.iterations);
+    const double whole = problem.exact;
     if (whole - 0.7 * whole / static_cast<double>(q) < least) continue;
     // A tenth slower as a whole: (waves + 1) > 1.1 * (waves + 1/q).
     if (problem.slower_split && 10 * q - 11 <= waves * q) continue;
@@ -192,7 +196,9 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
     m_tiles = Ceil(shape.k / shape.groups, tile.m);
     n_tiles = shape.r * shape.s * Ceil(shape.c / shape.groups, tile.n);
     problem.iterations = Ceil(shape.n * shape.p * shape.q, depth);
+    problem.exact = static_cast<double>(shape.n * shape.p * shape.q) / static_cast<double>(depth);
   }
+  if (problem.exact == 0) problem.exact = static_cast<double>(problem.iterations);
   problem.tiles = Ceil(m_tiles, choice.cluster_m) * Ceil(n_tiles, choice.cluster_n) * shape.groups;
 
   const std::int64_t waves = problem.tiles / clusters;

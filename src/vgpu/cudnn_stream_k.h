@@ -14,7 +14,8 @@ enum class ConvolutionOp { kForward, kBackwardData, kBackwardFilter };
 
 enum class ElementType { kFloat, kHalf, kBFloat16 };
 
-// One 2-D convolution as cuDNN's backend describes it. Sizes in elements.
+// One 2-D or 3-D convolution as cuDNN's backend describes it. Sizes in elements; the
+// depth of 3-D (of the input, the filter and the output) is a factor of h, r and p.
 struct ConvolutionShape {
   ConvolutionOp op = ConvolutionOp::kForward;
   ElementType type = ElementType::kFloat;  // of x, w and y
