@@ -46,7 +46,9 @@ def _mode(torch, peek, tensors):
             return None
         value = known_tensors.BYTES if running() else tensors.value(tensor)
         if value is not known_tensors.BYTES:
-            return None if value is None else torch.full(tensor.shape, value, dtype=tensor.dtype)
+            if value is None or isinstance(value, torch.Tensor):
+                return value
+            return torch.full(tensor.shape, value, dtype=tensor.dtype)
         if not tensor.is_contiguous():
             return None
         size = tensor.numel() * tensor.element_size()
@@ -83,8 +85,11 @@ def _mode(torch, peek, tensors):
                 if (isinstance(values, torch.Tensor) and not values.is_cuda
                         and values.shape == result.shape and values.dtype == result.dtype
                         and not _in_place(function.__name__)):
-                    result.copy_(values)
-                    tensors.note(result, known_tensors.BYTES)
+                    if values.numel() * values.element_size() > known_tensors.LARGEST_KEPT_BY_GPU:
+                        tensors.note(result, values.contiguous())
+                    else:
+                        result.copy_(values)
+                        tensors.note(result, known_tensors.BYTES)
             except Exception:  # not known, or not to be had on the CPU: stays unknown
                 pass
             return result
