@@ -23,14 +23,14 @@ import accuracy
 
 def read(path):
     """[(name of the part, [(kind, units)])]"""
-    parts = [("start", [])]
+    parts = [("", [])]
     with gzip.open(path, "rt") if path.endswith(".gz") else open(path) as lines:
         for line in lines:
             if line[0] in "af":
                 parts[-1][1].append((line[0], (int(line.split()[2]) + 511) // 512))
             elif line[0] == "#":
                 parts.append((line[2:].strip(), []))
-    return [p for p in parts if p[1]]
+    return parts
 
 
 def distance(a, b):
@@ -78,6 +78,8 @@ def compare(args, name):
     events_a, events_b = [e for _, p in a for e in p], [e for _, p in b for e in p]
     row |= {"events": len(events_a), "identical": events_a == events_b}
     row["same_requests"] = [e for e in events_a if e[0] == "a"] == [e for e in events_b if e[0] == "a"]
+    if [n for n, _ in a] != [n for n, _ in b]:  # other markers: as one part
+        a, b = [("all", events_a)], [("all", events_b)]
     matched = 0
     for (name_a, part_a), (_, part_b) in zip(a, b):
         missing = 0 if part_a == part_b else distance(part_a, part_b)

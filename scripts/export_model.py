@@ -18,7 +18,9 @@ have labels are exported with their loss, as they are trained.
 """
 
 import argparse
+import contextlib
 import importlib
+import inspect
 import json
 import os
 import sys
@@ -88,30 +90,62 @@ def make_timm(name):
     return model, [("x", size, torch.float32)]
 
 
-def keep_masks_implicit():
-    """While it is traced, transformers builds attention masks that a training run leaves
-    out (is_causal stands in for them); this makes the export do as the run does."""
-    import transformers.masking_utils as masks
+def as_in_eager_mode():
+    """While a graph is recorded, transformers avoids branches on values: it builds attention
+    masks, for instance, that a training run leaves out, so that attention takes another
+    kernel. This makes the recorded graph that of the run."""
+    import transformers.utils.import_utils as utils
 
-    if hasattr(masks, "is_tracing"):
-        masks.is_tracing = lambda *args, **kwargs: False
+    for module in list(sys.modules.values()):
+        if getattr(module, "is_tracing", None) is utils.is_tracing and module is not utils:
+            module.is_tracing = lambda *args, **kwargs: False
+
+
+@contextlib.contextmanager
+def one_sequence_a_sample():
+    """torch.export has no values. Of the checks that as_in_eager_mode lets through, the one
+    of a model without an attention mask asks whether a sample holds several sequences one
+    after the other: not with the positions that the model makes itself."""
+    masks = sys.modules.get("transformers.masking_utils")
+    name = "find_packed_sequence_indices"
+    before = getattr(masks, name, None)
+    if before is not None:
+        setattr(masks, name, lambda position_ids: None)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(masks, name, before)
 
 
 def make_transformers(name):
     import transformers
 
-    keep_masks_implicit()
     if os.path.exists(name) or "/" in name:
         config = transformers.AutoConfig.from_pretrained(name)
     else:
         config = transformers.AutoConfig.for_model(name)
-    config.use_cache = False
-    for auto in ("AutoModelForCausalLM", "AutoModelForMaskedLM"):
+    for auto in ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM"):
         try:
-            return LossOfTokens(getattr(transformers, auto).from_config(config)), TOKENS
+            return getattr(transformers, auto).from_config(config), TOKENS
         except ValueError:
             continue
     return transformers.AutoModel.from_config(config), TOKENS
+
+
+def as_trained(model):
+    """A network of transformers as its training script calls it: with labels, if it takes
+    tokens and labels, without a cache, and with the masks of eager mode."""
+    config = getattr(model, "config", None)
+    if "transformers" not in sys.modules or not isinstance(
+        model, sys.modules["transformers"].PreTrainedModel
+    ):
+        return model
+    as_in_eager_mode()
+    if hasattr(config, "use_cache"):
+        config.use_cache = False
+    takes = inspect.signature(model.forward).parameters
+    return LossOfTokens(model) if {"input_ids", "labels"} <= set(takes) else model
 
 
 def make(name):
@@ -189,9 +223,10 @@ def export_script(model, inputs, batch, path):
 def export_program(model, batch, path):
     hollow(model)
     symbol = torch.export.Dim("batch", min=2, max=1 << 20)
-    program = torch.export.export(
-        model, batch, dynamic_shapes=tuple({0: symbol} for _ in batch), strict=False
-    )
+    with one_sequence_a_sample():
+        program = torch.export.export(
+            model, batch, dynamic_shapes=tuple({0: symbol} for _ in batch), strict=False
+        )
     save_atomically(path, lambda temporary: torch.export.save(program, temporary))
 
 
@@ -209,6 +244,7 @@ def main():
     torch.set_num_threads(2)
     without_initialisation()
     model, inputs = make(options.model)
+    model = as_trained(model)
     model.train(not options.eval)
     if options.input:
         inputs = [parse_input(spec) for spec in options.input]
