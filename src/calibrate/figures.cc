@@ -37,11 +37,12 @@ std::string NameOf(const std::string& device_name) {
   return name.empty() ? "gpu" : name;
 }
 
-// The whole file of a device of the catalogue; null if it cannot be read.
+// The whole file of a device of the catalogue; empty if it cannot be read.
 json FileOf(const Device* device) {
-  if (device == nullptr) return {};
+  if (device == nullptr) return json::object();
   const Result<std::string> text = ReadFile(device->path, kLargestFile);
-  return text.ok() ? json::parse(*text, nullptr, /*allow_exceptions=*/false) : json();
+  json file = text.ok() ? json::parse(*text, nullptr, /*allow_exceptions=*/false) : json();
+  return file.is_object() ? file : json::object();
 }
 
 json SourcesOf(const json& file, std::string_view prefix) {
@@ -162,10 +163,14 @@ Result<std::string> WithContextRange(const std::string& text, Bytes below, Bytes
     const bool lower = widen("below_bytes", below);
     const bool higher = widen("above_bytes", above);
     if (lower || higher) {
-      device["sources"].insert(device["sources"].begin(),
-                               {{"fields", {"context.below_bytes", "context.above_bytes"}},
-                                {"kind", "measured"},
-                                {"source", source}});
+      ordered_json entry = ordered_json::object();
+      entry["fields"] = {"context.below_bytes", "context.above_bytes"};
+      entry["kind"] = "measured";
+      entry["source"] = source;
+      ordered_json sources = ordered_json::array();
+      sources.push_back(entry);
+      for (const ordered_json& kept : device["sources"]) sources.push_back(kept);
+      device["sources"] = sources;
     }
     return device.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
   } catch (const json::exception& error) {
