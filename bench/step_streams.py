@@ -20,6 +20,11 @@ import sys
 
 import accuracy
 
+OPTIMIZERS = {  # the streams' names -> torch's
+    "sgd": "sgd:momentum=0.9", "sgd0": "sgd", "adamw_fused": "adamw:fused=true", "adamw_loop": "adamw:foreach=false",
+}
+PRECISIONS = {"fp32": "fp32", "bf16": "amp-bf16", "fp16": "amp-fp16"}
+
 
 def read(path):
     """[(name of the part, [(kind, units)])]"""
@@ -51,7 +56,7 @@ def command(args, run, out):
     shape, loss = accuracy.input_of(run["model"])
     cmd = [args.memmodel, "trace", "--model", os.path.join(args.models, f"{run['model']}.{args.format}"),
            "--gpu", args.gpu, "--batch", str(run["batch"]), "--optimizer",
-           accuracy.OPTIMIZERS.get(run["opt"], run["opt"]), "--precision", accuracy.PRECISIONS[run["prec"]],
+           OPTIMIZERS.get(run["opt"], run["opt"]), "--precision", PRECISIONS[run["prec"]],
            "--step-protocol", "fresh", "--timeout", str(args.timeout), "--output", out]
     if not args.stored_inputs:
         cmd += ["--input", shape, "--loss", loss]
