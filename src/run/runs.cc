@@ -34,7 +34,6 @@ ScriptOptions Runs::Script(std::int64_t batch, const Card& card) const {
   script.device = options_.device_kind;
   script.device_file = options_.device.path;
   script.total_bytes = card.total;
-  script.context_bytes = context_.value;
   script.gpus = options_.gpus;
   script.steps = options_.steps;
   script.eager = options_.eager;

@@ -82,7 +82,6 @@ std::vector<std::string> Environment(const ScriptTools& tools, const ScriptOptio
          {"MEMMODEL_VGPU_COUNT", std::to_string(options.gpus)},
          {"MEMMODEL_VGPU_TOTAL_BYTES",
           std::to_string(options.total_bytes > 0 ? options.total_bytes : kWithoutEnd)},
-         {"MEMMODEL_VGPU_CONTEXT_BYTES", std::to_string(options.context_bytes)},
          {"MEMMODEL_VGPU_CACHE", tools.cache},
          {"MEMMODEL_VGPU_EXCHANGE", folder + "/exchange"},
          {"MEMMODEL_VGPU_LOG", folder + "/vgpu.log"}});

@@ -33,7 +33,6 @@ struct ScriptOptions {
   DeviceKind device = DeviceKind::kVirtual;
   std::string device_file;
   Bytes total_bytes = 0;  // of each card; 0: without end
-  Bytes context_bytes = 0;
   int gpus = 1;
   int steps = 3;       // 0: the script runs to its own end
   bool eager = false;  // torch.compile leaves the script's functions as they are
