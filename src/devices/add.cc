@@ -7,6 +7,25 @@
 #include "src/devices/reader.h"
 
 namespace memmodel {
+namespace {
+
+// Tables of cuDNN's plans are looked for beside the device file: a device that takes a
+// shipped one's place keeps its table.
+Status KeepPlans(const std::string& folder, const std::string& name) {
+  constexpr std::size_t kLargestTable = std::size_t{256} << 20;
+  const std::string own = folder + "/cudnn/" + name + ".plans";
+  const Result<std::string> data = DataFolder();
+  std::error_code error;
+  if (!data.ok() || std::filesystem::exists(own, error)) return {};
+  const std::string shipped = *data + "/cudnn/" + name + ".plans";
+  if (!std::filesystem::exists(shipped, error)) return {};
+  const Result<std::string> table = ReadFile(shipped, kLargestTable);
+  if (!table.ok()) return table.status();
+  std::filesystem::create_directories(folder + "/cudnn", error);
+  return WriteFileAtomically(own, *table);
+}
+
+}  // namespace
 
 Result<Device> AddDevice(std::string_view text, const std::string& origin) {
   // Both readers: the catalogue's, and the stricter one of the virtual GPU.
@@ -31,6 +50,7 @@ Result<Device> AddDevice(std::string_view text, const std::string& origin) {
     return Status::Unavailable("cannot make " + folder + "/devices: " + error.message());
   }
   device->path = folder + "/devices/" + name + ".json";
+  if (Status s = KeepPlans(folder, name); !s.ok()) return s;
   if (Status s = WriteFileAtomically(device->path, text); !s.ok()) return s;
   return device;
 }

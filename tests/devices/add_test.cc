@@ -65,6 +65,9 @@ TEST_CASE("the user's own file of a shipped device comes before the shipped one"
   const Result<DeviceCatalogue> all = DeviceCatalogue::ReadAll();
   REQUIRE(all.ok());
   CHECK(all->Find("h200")->total_bytes == 150000000000);
+  // Its plans are looked for beside it: the shipped ones are there.
+  CHECK(fs::file_size(folder.path / "cudnn/h200.plans") ==
+        fs::file_size(MEMMODEL_SOURCE_DIR "/data/cudnn/h200.plans"));
   int found = 0;
   for (const Device& device : all->devices()) found += device.name == "h200";
   CHECK(found == 1);
