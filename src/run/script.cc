@@ -76,15 +76,14 @@ std::vector<std::string> Environment(const ScriptTools& tools, const ScriptOptio
        tools.inject + (path != nullptr && *path != '\0' ? ":" + std::string(path) : "")},
       {"MEMMODEL_RUN_JOB", folder + "/job.json"}};
   if (options.device == DeviceKind::kVirtual) {
-    added.insert(
-        added.end(),
-        {{"MEMMODEL_VGPU_DEVICE", options.device_file},
-         {"MEMMODEL_VGPU_COUNT", std::to_string(options.gpus)},
-         {"MEMMODEL_VGPU_TOTAL_BYTES",
-          std::to_string(options.total_bytes > 0 ? options.total_bytes : kWithoutEnd)},
-         {"MEMMODEL_VGPU_CACHE", tools.cache},
-         {"MEMMODEL_VGPU_EXCHANGE", folder + "/exchange"},
-         {"MEMMODEL_VGPU_LOG", folder + "/vgpu.log"}});
+    added.insert(added.end(),
+                 {{"MEMMODEL_VGPU_DEVICE", options.device_file},
+                  {"MEMMODEL_VGPU_COUNT", std::to_string(options.gpus)},
+                  {"MEMMODEL_VGPU_TOTAL_BYTES",
+                   std::to_string(options.total_bytes > 0 ? options.total_bytes : kWithoutEnd)},
+                  {"MEMMODEL_VGPU_CACHE", tools.cache},
+                  {"MEMMODEL_VGPU_EXCHANGE", folder + "/exchange"},
+                  {"MEMMODEL_VGPU_LOG", folder + "/vgpu.log"}});
   }
   if (!options.alloc_conf.empty()) {
     added.emplace_back("PYTORCH_ALLOC_CONF", options.alloc_conf);

@@ -227,20 +227,23 @@ VGPU_API cudaError_t cudaProfilerStart() { return cudaSuccess; }
 VGPU_API cudaError_t cudaProfilerStop() { return cudaSuccess; }
 
 // The driver's functions, from the libcuda that lies beside this library.
-VGPU_API cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
-                                                      unsigned, unsigned long long,
+VGPU_API cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                                      unsigned long long,
                                                       cudaDriverEntryPointQueryResult* status) {
   if (symbol == nullptr || function == nullptr) return Note(cudaErrorInvalidValue);
   // By its path: LD_LIBRARY_PATH may name a real driver's folder.
   static void* const driver = [] {
     Dl_info info;
-    if (dladdr(reinterpret_cast<void*>(&cudaProfilerStop), &info) == 0) return static_cast<void*>(nullptr);
+    if (dladdr(reinterpret_cast<void*>(&cudaProfilerStop), &info) == 0)
+      return static_cast<void*>(nullptr);
     const std::string own = info.dli_fname;
-    return dlopen((own.substr(0, own.rfind('/') + 1) + "libcuda.so.1").c_str(), RTLD_NOW | RTLD_LOCAL);
+    return dlopen((own.substr(0, own.rfind('/') + 1) + "libcuda.so.1").c_str(),
+                  RTLD_NOW | RTLD_LOCAL);
   }();
   *function = driver == nullptr ? nullptr : DriverEntry(driver, symbol);
   if (status != nullptr) {
-    *status = *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
+    *status =
+        *function == nullptr ? cudaDriverEntryPointSymbolNotFound : cudaDriverEntryPointSuccess;
   }
   return *function == nullptr ? Note(cudaErrorSymbolNotFound) : cudaSuccess;
 }
