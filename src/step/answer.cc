@@ -101,6 +101,7 @@ std::string FormatProbe(const ProbeAnswer& answer) {
   if (report.is_object()) {
     object["refused"] = report.value("refused", json::array());
     object["approximate"] = report.value("approximate", json::array());
+    if (report.contains("workspace")) object["workspace"] = report["workspace"];
     object["context"] = json::object();
     for (const char* key : {"modules_loaded", "code_bytes", "cublas_handles", "cudnn_handles",
                             "distinct_kernels", "measured_bytes"}) {

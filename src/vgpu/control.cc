@@ -34,8 +34,9 @@ void AppendCalls(const std::atomic<memmodel_vgpu_call*>& list, std::string* json
   for (const memmodel_vgpu_call* call = list.load(std::memory_order_acquire); call != nullptr;
        call = call->next) {
     *json += separator;
-    *json += std::string("{\"function\":\"") + call->name + "\",\"count\":" +
-             std::to_string(__atomic_load_n(&call->count, __ATOMIC_RELAXED)) + "}";
+    *json += std::string("{\"function\":\"") + call->name +
+             "\",\"count\":" + std::to_string(__atomic_load_n(&call->count, __ATOMIC_RELAXED)) +
+             "}";
     separator = ",";
   }
 }
@@ -45,8 +46,8 @@ bool ValidDevice(int device) { return device >= 0 && device < State::Get().devic
 }  // namespace
 
 std::string State::ReportJson() const {
-  std::string json = "{\"unknown_reads\":" + std::to_string(unknown_reads_.load()) +
-                     ",\"refused\":[";
+  std::string json =
+      "{\"unknown_reads\":" + std::to_string(unknown_reads_.load()) + ",\"refused\":[";
   AppendCalls(refused_calls, &json);
   json += "],\"accepted\":[";
   AppendCalls(accepted_calls, &json);
@@ -57,7 +58,17 @@ std::string State::ReportJson() const {
           ",\"cublas_handles\":" + std::to_string(cublas_handles_.load()) +
           ",\"cudnn_handles\":" + std::to_string(cudnn_handles_.load()) +
           ",\"kernels_launched\":" + std::to_string(kernels_launched_.load()) +
-          ",\"distinct_kernels\":" + std::to_string(distinct_kernels_.load()) + ",\"devices\":[";
+          ",\"distinct_kernels\":" + std::to_string(distinct_kernels_.load());
+  const bool calibrated = calibrated_workspaces_.load() > 0;
+  const bool deviceless = deviceless_workspaces_.load() > 0;
+  if (calibrated || deviceless) {
+    json += std::string(",\"workspace\":\"") +
+            (calibrated && deviceless ? "mixed"
+             : calibrated             ? "calibrated"
+                                      : "deviceless") +
+            "\"";
+  }
+  json += ",\"devices\":[";
   for (int device = 0; device < device_count_; ++device) {
     json += (device == 0 ? "{\"used_bytes\":" : ",{\"used_bytes\":") +
             std::to_string(UsedBytes(device)) +
@@ -84,8 +95,7 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_refuse(memmodel_vgpu_call* call) {
 }
 
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_approximate(memmodel_vgpu_call* call) {
-  const unsigned long before =
-      memmodel::vgpu::Count(call, &memmodel::vgpu::approximate_calls);
+  const unsigned long before = memmodel::vgpu::Count(call, &memmodel::vgpu::approximate_calls);
   if (before == 0) State::Get().Log(std::string("approximate ") + call->name);
 }
 

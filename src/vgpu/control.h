@@ -43,7 +43,8 @@ void memmodel_vgpu_forget(uint64_t address, uint64_t size);
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
 // [{"function":"cudaX","count":n}],"accepted":[...],"approximate":[...],"modules_loaded":n,
 // "code_bytes":n,"cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,
-// "distinct_kernels":n,"devices":[{"used_bytes":n,"context_bytes":n}]}, handles
+// "distinct_kernels":n,"workspace":"calibrated", "deviceless" or "mixed" (only if a
+// convolution was planned),"devices":[{"used_bytes":n,"context_bytes":n}]}, handles
 // being those made so far. The text stays valid until the next call from the
 // same thread.
 const char* memmodel_vgpu_report_json(void);

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "src/vgpu/calls.h"
 #include "src/vgpu/cudnn_properties.h"
 #include "src/vgpu/cudnn_table.h"
 #include "src/vgpu/state.h"
@@ -240,6 +241,24 @@ bool FirstOfItsEngine(const Record& plan, std::int64_t engine) {
   return true;
 }
 
+// Whether part of the workspace is an answer of cublasLt's heuristic under a limit other than 0,
+// which was fitted to one GPU's (cublas_lt_workspace.h).
+bool AsksCublasLt(const ConvolutionPlan& plan) {
+  std::int64_t engine = -1;
+  switch (plan.shape.op) {
+    case ConvolutionOp::kForward:
+      engine = 58;
+      break;
+    case ConvolutionOp::kBackwardData:
+      engine = 63;
+      break;
+    case ConvolutionOp::kBackwardFilter:
+      engine = 62;
+      break;
+  }
+  return plan.choice.engine == engine && plan.choice.workspace > 0;
+}
+
 }  // namespace
 
 std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
@@ -274,7 +293,14 @@ std::int64_t DeviceWorkspace(const RecordPtr& plan, std::int64_t bytes) {
       described->key.empty() ? std::nullopt : Table().Find(described->key);
   if (row && (row->engine == described->choice.engine ? FirstOfItsEngine(*plan, row->engine)
                                                       : FirstOfAll(*plan))) {
+    State::Get().CountWorkspace(/*calibrated=*/true);
     return row->workspace;
+  }
+  State::Get().CountWorkspace(/*calibrated=*/false);
+  // On Hopper the answer is fitted; on other GPUs there is none.
+  if (AsksCublasLt(*described) && State::Get().spec().ComputeCapability() != 90) {
+    static memmodel_vgpu_call call = {"cublasLtMatmulAlgoGetHeuristic", 0, nullptr};
+    memmodel_vgpu_approximate(&call);
   }
   const EngineChoice& choice = described->choice;
   const std::int64_t clusters =

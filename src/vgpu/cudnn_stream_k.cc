@@ -182,24 +182,33 @@ std::optional<std::int64_t> StreamKBytes(const ConvolutionShape& shape, const En
   problem.slower_split = depth == 32 && choice.tile_size == 1 &&
                          shape.type != ElementType::kBFloat16 &&
                          shape.op != ConvolutionOp::kBackwardData;
+  // Groups of few channels share a tile, as many as fit it in both channels.
+  const std::int64_t c = shape.c / shape.groups;
+  const std::int64_t k = shape.k / shape.groups;
+  if (c < 1 || k < 1) return std::nullopt;
+  const std::int64_t fitting = shape.op == ConvolutionOp::kBackwardFilter
+                                   ? std::min(tile.m / k, tile.n / c)
+                                   : tile.n / std::max(k, c);
+  const std::int64_t packed = std::clamp<std::int64_t>(fitting, 1, shape.groups);
   std::int64_t m_tiles = 0;
   std::int64_t n_tiles = 0;
   if (shape.op == ConvolutionOp::kForward) {
     m_tiles = Ceil(shape.n * shape.p * shape.q, tile.m);
-    n_tiles = Ceil(shape.k / shape.groups, tile.n);
-    problem.iterations = shape.r * shape.s * Ceil(shape.c / shape.groups, depth);
+    n_tiles = Ceil(packed * k, tile.n);
+    problem.iterations = shape.r * shape.s * Ceil(packed * c, depth);
   } else if (shape.op == ConvolutionOp::kBackwardData) {
     m_tiles = Ceil(shape.n * shape.h * shape.w, tile.m);
-    n_tiles = Ceil(shape.c / shape.groups, tile.n);
-    problem.iterations = shape.r * shape.s * Ceil(shape.k / shape.groups, depth);
+    n_tiles = Ceil(packed * c, tile.n);
+    problem.iterations = shape.r * shape.s * Ceil(packed * k, depth);
   } else {
-    m_tiles = Ceil(shape.k / shape.groups, tile.m);
-    n_tiles = shape.r * shape.s * Ceil(shape.c / shape.groups, tile.n);
+    m_tiles = Ceil(packed * k, tile.m);
+    n_tiles = shape.r * shape.s * Ceil(packed * c, tile.n);
     problem.iterations = Ceil(shape.n * shape.p * shape.q, depth);
     problem.exact = static_cast<double>(shape.n * shape.p * shape.q) / static_cast<double>(depth);
   }
   if (problem.exact == 0) problem.exact = static_cast<double>(problem.iterations);
-  problem.tiles = Ceil(m_tiles, choice.cluster_m) * Ceil(n_tiles, choice.cluster_n) * shape.groups;
+  problem.tiles = Ceil(m_tiles, choice.cluster_m) * Ceil(n_tiles, choice.cluster_n) *
+                  Ceil(shape.groups, packed);
 
   const std::int64_t waves = problem.tiles / clusters;
   const std::int64_t rest = problem.tiles % clusters;

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "src/vgpu/control.h"
 #include "src/devices/device_file.h"
+#include "src/vgpu/control.h"
 #include "src/vgpu/device_memory.h"
 #include "src/vgpu/export.h"
 #include "src/vgpu/shadow_bytes.h"
@@ -77,9 +77,7 @@ class MEMMODEL_VGPU_EXPORT State {
 
   // Something was launched that may write device memory.
   void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t launches() const {
-    return launches_.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] std::uint64_t launches() const { return launches_.load(std::memory_order_relaxed); }
   // Kernels: see kernels.h for what is loaded when.
   // Counts a launch of a kernel; false if the device has no memory for what the
   // first one takes.
@@ -88,6 +86,11 @@ class MEMMODEL_VGPU_EXPORT State {
   // A handle was made on the current device; false if there is no memory for it.
   bool CountCublasHandle();
   bool CountCudnnHandle();
+  // Where the workspace of a convolution's plan came from: a calibrated table, or rules.
+  void CountWorkspace(bool calibrated) {
+    (calibrated ? calibrated_workspaces_ : deviceless_workspaces_)
+        .fetch_add(1, std::memory_order_relaxed);
+  }
   void CountDistinctKernel() { distinct_kernels_.fetch_add(1, std::memory_order_relaxed); }
   // A module was loaded.
   void CountModule(std::uint64_t code_bytes);
@@ -125,6 +128,8 @@ class MEMMODEL_VGPU_EXPORT State {
   std::atomic<std::uint64_t> distinct_kernels_ = 0;
   std::atomic<std::uint64_t> cublas_handles_ = 0;
   std::atomic<std::uint64_t> cudnn_handles_ = 0;
+  std::atomic<std::uint64_t> calibrated_workspaces_ = 0;
+  std::atomic<std::uint64_t> deviceless_workspaces_ = 0;
   std::atomic<std::uint64_t> modules_loaded_ = 0;
   std::atomic<std::uint64_t> code_bytes_ = 0;
 };

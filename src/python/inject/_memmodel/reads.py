@@ -217,7 +217,8 @@ class Reads:
             return {}
         refused = said.pop("refused", [])
         approximate = said.pop("approximate", [])
-        return {"refused": refused, "approximate": approximate, "context": said}
+        workspace = said.pop("workspace", "")
+        return {"refused": refused, "approximate": approximate, "workspace": workspace, "context": said}
 
 
 def _expression(frame):
