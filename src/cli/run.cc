@@ -19,9 +19,28 @@ struct Flags {
   std::string gpu, gpu_mem, allocator_limit, unknown_count, device = "virtual";
   RunOptions run;
   bool json = false;
+  bool synthetic_data = false, scratch_output = false;
 };
 
+// What a hook could only do by guessing, with what does it safely.
+Status RefuseGuesses(const Flags& flags) {
+  if (flags.synthetic_data) {
+    return Status::InvalidArgument(
+        "--synthetic-data is not offered: what a script reads decides the shapes that it trains "
+        "on, and those decide memory. Use the script's own synthetic data set if it has one, or a "
+        "few files of the true shapes: only --steps batches are read");
+  }
+  if (flags.scratch_output) {
+    return Status::InvalidArgument(
+        "--scratch-output is not offered: where a script writes is its own affair. Give it a "
+        "temporary folder (--output-dir \"$(mktemp -d)\" or what it is called there), or run it "
+        "in an empty working folder: 'cd \"$(mktemp -d)\"' before memmodel");
+  }
+  return {};
+}
+
 Result<RunOptions> ReadFlags(const Flags& flags) {
+  if (Status s = RefuseGuesses(flags); !s.ok()) return s;
   RunOptions options = flags.run;
   PredictOptions gpu;
   if (Status s = ReadGpuFlags(flags.gpu, flags.gpu_mem, &gpu); !s.ok()) return s;
@@ -126,6 +145,8 @@ void AddRun(CLI::App& app, Context& context) {
   command
       ->add_option("--timeout", flags->run.timeout_s, "seconds that one run of the script may take")
       ->type_name("SECONDS");
+  command->add_flag("--synthetic-data", flags->synthetic_data)->group("");
+  command->add_flag("--scratch-output", flags->scratch_output)->group("");
   command->add_flag("--json", flags->json, "print JSON (docs/run.md) in place of the table");
   command->add_option("command", flags->run.command, "the command that trains, after --")
       ->type_name("COMMAND");

@@ -22,6 +22,12 @@ void AddNotes(const RunOptions& options, const ProcessReport& report, const Scri
     answer->notes.push_back("the script met " + std::to_string(report.answer.ooms) +
                             " out-of-memory errors and went on");
   }
+  if (report.bucket_bytes > 0) {
+    answer->notes.push_back("up to " + FormatBytes(report.bucket_bytes) +
+                            " more for one step, by chance: DistributedDataParallel makes new "
+                            "gradient buckets, and PyTorch's NCCL watchdog lets go of the old ones "
+                            "only every 100 ms");
+  }
   if (report.world_size > 1) {
     answer->notes.emplace_back(
         "NCCL's own buffers come on top of what nvidia-smi shows for each GPU (about 840 MiB "
@@ -82,7 +88,8 @@ Status Describe(const RunOptions& options, const Runs& runs, const ScriptRun& ru
   const ContextEstimate& context = runs.context();
   prediction.context = context.value;
   prediction.interval = Interval{prediction.peak->reserved + context.low,
-                                 prediction.peak->reserved + context.high, context.basis};
+                                 prediction.peak->reserved + context.high + report.bucket_bytes,
+                                 context.basis};
   AddNotes(options, report, run, answer);
   return DescribeTrace(options, report, answer);
 }

@@ -95,6 +95,7 @@ Result<ProcessReport> ParseProcessReport(std::string_view text) {
   report.world_size = GetOr(object, "world_size", 1);
   report.steps_done = GetOr<std::int64_t>(object, "steps_done", 0);
   if (const auto batch = GetOr<std::int64_t>(object, "batch", 0); batch > 0) report.batch = batch;
+  report.bucket_bytes = GetOr<Bytes>(object, "bucket_bytes", 0);
   report.python = GetOr<std::string>(object, "python", "");
   if (const auto version = GetOr<std::int64_t>(object, "cudnn_version", 0); version > 0) {
     report.cudnn_version = version;

@@ -37,6 +37,7 @@ struct ProcessReport {
   int pid = 0, rank = 0, world_size = 1;
   std::int64_t steps_done = 0;
   std::optional<std::int64_t> batch;  // first dimension of the model's first argument
+  Bytes bucket_bytes = 0;             // of DistributedDataParallel's gradient buckets
   std::string ended;                  // "steps", "exit"
   std::string torch_version, python;
   std::optional<std::int64_t> cudnn_version;

@@ -99,8 +99,11 @@ Peak Runs::PeakOf(const ProcessReport& report) const {
   return {report.answer.peak_allocated.value_or(0), reserved, reserved + context_.value};
 }
 
+Bytes Runs::MayComeOnTop(const ScriptRun& run) { return Heaviest(run).bucket_bytes; }
+
 bool Runs::Fits(const ScriptRun& run) const {
-  return !RanOut(run) && Retries(run) == 0 && PeakOf(Heaviest(run)).device <= TargetBytes();
+  return !RanOut(run) && Retries(run) == 0 &&
+         PeakOf(Heaviest(run)).device + MayComeOnTop(run) <= TargetBytes();
 }
 
 Bytes Runs::TargetBytes() const {

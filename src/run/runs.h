@@ -45,6 +45,9 @@ class Runs {
   // Estimated until a run has shown which libraries the script uses.
   [[nodiscard]] const ContextEstimate& context() const { return context_; }
   [[nodiscard]] Peak PeakOf(const ProcessReport& report) const;
+  // What may come on top: DistributedDataParallel makes new gradient buckets after its first
+  // steps, and NCCL's watchdog, which wakes every 100 ms, may not have let go of the old ones.
+  [[nodiscard]] static Bytes MayComeOnTop(const ScriptRun& run);
   // Within the target, and without giving cached memory back on the way.
   [[nodiscard]] bool Fits(const ScriptRun& run) const;
   [[nodiscard]] Bytes TargetBytes() const;

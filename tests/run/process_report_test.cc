@@ -8,7 +8,7 @@ namespace {
 TEST_CASE("a report is read with its reads and devices") {
   const auto report =
       ParseProcessReport(R"({"probe": 7, "cuda_used": true, "pid": 7, "outcome": "ok",
-    "rank": 1, "world_size": 2, "steps_done": 3, "batch": 16, "ended": "steps", "torch_version": "2.11.0",
+    "rank": 1, "world_size": 2, "steps_done": 3, "batch": 16, "ended": "steps", "bucket_bytes": 4096, "torch_version": "2.11.0",
     "peak": {"allocated_bytes": 100, "reserved_bytes": 200},
     "devices": [{"device": 0, "trace": "t0", "trace_complete": true, "peak": {"allocated_bytes": 10}},
                 {"device": 1, "trace": "t1", "trace_complete": false, "peak": {"allocated_bytes": 100}}],
@@ -16,6 +16,7 @@ TEST_CASE("a report is read with its reads and devices") {
     "harmless_reads": []})");
   REQUIRE(report.ok());
   CHECK(report->rank == 1);
+  CHECK(report->bucket_bytes == 4096);
   CHECK(report->answer.peak_reserved == 200);
   REQUIRE(report->device() != nullptr);
   CHECK(report->device()->path == "t1");

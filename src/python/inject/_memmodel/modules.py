@@ -19,6 +19,7 @@ class Modules:
         self._ids = {}     # id(module): index into names, or -1 before it is named
         self._kept = []    # the modules of _ids, so that no id is used again
         self.names = []    # (type, path)
+        self.bucket_bytes = 0  # of DistributedDataParallel's gradient buckets
         self.recording = False
         self._handles = []
 
@@ -43,6 +44,8 @@ class Modules:
 
     def _name(self, root):
         """Names a root and all below it; a wrapper's only child stands for the root."""
+        if type(root).__name__ == "DistributedDataParallel":
+            self.bucket_bytes += sum(p.numel() * p.element_size() for p in root.parameters() if p.requires_grad)
         inner, prefix = root, ""
         while type(inner).__name__ in _WRAPPERS and isinstance(
                 getattr(inner, "module", None), self._torch.nn.Module):

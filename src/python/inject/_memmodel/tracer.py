@@ -229,6 +229,7 @@ class Run:
             "outcome": outcome, "batch": self._steps.batch,
             "rank": torch.distributed.get_rank() if distributed else int(os.environ.get("RANK") or 0),
             "world_size": torch.distributed.get_world_size() if distributed else 1,
+            "bucket_bytes": self._modules.bucket_bytes,
             "steps_done": self._steps.done, "steps": self._steps.reports[:steps.MOST_STEPS_REPORTED],
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
             "cudnn_version": torch.backends.cudnn.version(), "python": sys.version.split()[0],
