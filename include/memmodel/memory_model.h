@@ -58,7 +58,9 @@ struct BatchMemory {
   Bytes allocated = 0;          // torch.cuda.max_memory_allocated()
   Bytes reserved = 0;           // torch.cuda.max_memory_reserved()
   std::optional<Bytes> device;  // reserved + context, as nvidia-smi counts; unset without context
-  ByteRange allocated_range;    // both neighbours' requests and the residuals of fitted sizes
+  // With both neighbours' requests and the span of fitted sizes, widened by the
+  // largest error at traced batches that were left out in turn.
+  ByteRange allocated_range;
   ByteRange reserved_range;
   ModelBasis basis = ModelBasis::kExact;
 };
@@ -129,6 +131,15 @@ struct OrderChange {
   std::int64_t requests = 0;
 };
 
+// Requests whose size follows no exact rule: between traced batches a guess.
+struct FittedSizes {
+  std::string operator_name;
+  std::string module_path;
+  Phase phase = Phase::kNone;
+  std::int64_t requests = 0;
+  Bytes largest_bytes = 0;  // at a traced batch
+};
+
 // Where the peak of the live requests stands.
 struct PeakMoment {
   int step = -1;  // 0: the first; -1: while loading
@@ -179,7 +190,10 @@ class MemoryModel {
   [[nodiscard]] const std::string& metadata() const;  // of the first trace, one JSON object
   [[nodiscard]] const std::vector<std::int64_t>& traced_batches() const;
   [[nodiscard]] const std::vector<LayerModel>& layers() const;
+  // What keeps the model from being exact; both empty: it is, at every batch
+  // between traced ones.
   [[nodiscard]] const std::vector<OrderChange>& order_changes() const;
+  [[nodiscard]] const std::vector<FittedSizes>& fitted_sizes() const;
   [[nodiscard]] std::optional<Bytes> context_bytes() const;
   [[nodiscard]] const std::string& alloc_conf() const;
 

@@ -29,6 +29,10 @@ struct PredictOptions {
   // The share of the card that the process may use, as nvidia-smi counts it.
   // 0.8 leaves room for what no prediction sees: evaluation, other processes.
   double target = 0.8;
+  // Without `batch`: the batches that are run first, to see how memory grows; their
+  // figures are part of the curve. Empty: 8 and 32.
+  std::vector<std::int64_t> first_batches;
+  bool before_oom = true;  // look for largest_batch_before_oom too
   // A cap on reserved memory alone, as set_per_process_memory_fraction sets it.
   std::optional<Bytes> allocator_limit;
   int steps = 3;  // optimizer steps; the third is like all that follow

@@ -53,6 +53,14 @@ Result<std::string> ModelToJson(const MemoryModel& model, std::int64_t batch) {
   for (const OrderChange& change : model.order_changes()) {
     json["order_changes"].push_back(ChangeToJson(change));
   }
+  json["fitted_sizes"] = ordered_json::array();
+  for (const FittedSizes& f : model.fitted_sizes()) {
+    json["fitted_sizes"].push_back({{"operator", f.operator_name},
+                                    {"module", f.module_path},
+                                    {"phase", PhaseName(f.phase)},
+                                    {"largest_bytes", f.largest_bytes},
+                                    {"requests", f.requests}});
+  }
   json["provenance"] = {{"traced_batches", model.traced_batches()},
                         {"alloc_conf", model.alloc_conf()}};
   const ordered_json metadata = ordered_json::parse(model.metadata(), nullptr, false);

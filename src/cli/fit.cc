@@ -1,33 +1,39 @@
-// memmodel fit: a model of the batch from traces, or a curve from measured points.
+// memmodel fit: a model of the batch from a job or its traces, or a curve from
+// measured points.
 #include "memmodel/fit.h"
 
 #include <memory>
 #include <utility>
 
 #include "memmodel/memory_model.h"
-#include "src/cli/subcommand.h"
+#include "src/cli/answer.h"
+#include "src/cli/job_flags.h"
+#include "src/explain/fit_job.h"
 #include "src/report/fit.h"
 
 namespace memmodel::cli {
 namespace {
 
 struct Arguments {
+  JobFlags job;  // of these alone gpu_mem and alloc_conf matter without a model file
   std::vector<std::string> traces;
-  std::string points, points_file, output, alloc_conf, gpu_mem, used, context;
+  std::string points, points_file, output, used, context;
   double target = 0.8;
+  int most_traces = FitJobOptions().traces;
   std::int64_t curve_batches = ModelOptions().curve_batches;
   bool json = false;
 };
 
 Result<std::optional<GpuBudget>> ReadBudget(const Arguments& arguments) {
-  if (arguments.gpu_mem.empty()) return std::optional<GpuBudget>();
+  const std::string& gpu_mem = arguments.job.gpu_mem;
+  if (gpu_mem.empty()) return std::optional<GpuBudget>();
   GpuBudget budget;
   budget.target = arguments.target;
   if (!(budget.target > 0 && budget.target <= 1)) {
     return Status::InvalidArgument("--target " + std::to_string(budget.target) +
                                    ": it is a share above 0 and at most 1");
   }
-  const Result<Bytes> total = ParseBytes(arguments.gpu_mem);
+  const Result<Bytes> total = ParseBytes(gpu_mem);
   if (!total.ok()) return Status::InvalidArgument("--gpu-mem: " + total.status().message());
   budget.total_bytes = *total;
   if (!arguments.used.empty()) {
@@ -49,21 +55,25 @@ void FitPointsOrFail(const Arguments& arguments, const std::optional<GpuBudget>&
   context.Print(arguments.json ? PointsFitToJson(*fit, budget) : FormatPointsFit(*fit, budget));
 }
 
-// A saved model, or one made from the traces.
-Result<MemoryModel> ModelOf(const Arguments& arguments) {
-  if (arguments.traces.size() == 1) {
-    Result<MemoryModel> saved = MemoryModel::Read(arguments.traces.front());
-    if (saved.ok() || saved.status().message().find("not a memory model") == std::string::npos) {
-      return saved;
-    }
-  }
+Result<ModelOptions> OptionsOf(const Arguments& arguments) {
   ModelOptions options;
-  options.alloc_conf = arguments.alloc_conf;
+  options.alloc_conf = arguments.job.alloc_conf;
   options.curve_batches = arguments.curve_batches;
   if (!arguments.context.empty()) {
     const Result<Bytes> bytes = ParseBytes(arguments.context);
     if (!bytes.ok()) return Status::InvalidArgument("--context: " + bytes.status().message());
     options.context_bytes = *bytes;
+  }
+  return options;
+}
+
+// A saved model, or one made from the traces.
+Result<MemoryModel> ModelOfTraces(const Arguments& arguments, const ModelOptions& options) {
+  if (arguments.traces.size() == 1) {
+    Result<MemoryModel> saved = MemoryModel::Read(arguments.traces.front());
+    if (saved.ok() || saved.status().message().find("not a memory model") == std::string::npos) {
+      return saved;
+    }
   }
   std::vector<Trace> traces;
   for (const std::string& path : arguments.traces) {
@@ -74,10 +84,34 @@ Result<MemoryModel> ModelOf(const Arguments& arguments) {
   return MemoryModel::Fit(traces, options);
 }
 
-void FitTracesOrFail(const Arguments& arguments, const std::optional<GpuBudget>& budget,
+// Fails, with the message printed, unless there is a saved model, traces to make
+// one from, or a job to trace.
+std::optional<MemoryModel> ModelOrFail(const Arguments& arguments,
+                                       const std::optional<GpuBudget>& budget, Context& context) {
+  const auto options = OptionsOf(arguments);
+  if (!options.ok()) {
+    context.Fail(options.status());
+    return std::nullopt;
+  }
+  if (arguments.job.model.empty()) {
+    Result<MemoryModel> model = ModelOfTraces(arguments, *options);
+    if (model.ok()) return *std::move(model);
+    context.Fail(model.status());
+    return std::nullopt;
+  }
+  Result<PredictOptions> predict = ReadJobFlags(arguments.job);
+  if (!predict.ok()) {
+    context.Fail(predict.status());
+    return std::nullopt;
+  }
+  FitJobOptions job{*std::move(predict), *options, budget, arguments.most_traces};
+  return RunJob(&job.predict, context, [&] { return FitJob(job); });
+}
+
+void FitModelOrFail(const Arguments& arguments, const std::optional<GpuBudget>& budget,
                      Context& context) {
-  const Result<MemoryModel> model = ModelOf(arguments);
-  if (!model.ok()) return context.Fail(model.status());
+  const std::optional<MemoryModel> model = ModelOrFail(arguments, budget, context);
+  if (!model) return;
   if (!arguments.output.empty()) {
     if (Status status = model->Write(arguments.output); !status.ok()) return context.Fail(status);
   }
@@ -95,14 +129,16 @@ void FitTracesOrFail(const Arguments& arguments, const std::optional<GpuBudget>&
 void Run(const Arguments& arguments, Context& context) {
   const Result<std::optional<GpuBudget>> budget = ReadBudget(arguments);
   if (!budget.ok()) return context.Fail(budget.status());
-  const int sources =
-      !arguments.traces.empty() + !arguments.points.empty() + !arguments.points_file.empty();
+  const bool points = !arguments.points.empty() || !arguments.points_file.empty();
+  const int sources = !arguments.traces.empty() + !arguments.job.model.empty() +
+                      !arguments.points.empty() + !arguments.points_file.empty();
   if (sources != 1) {
     return context.Fail(Status::InvalidArgument(
-        "fit what? Give trace files, or --points 1:2.1GB,8:3.8GB,32:8.4GB, or --points-csv FILE"));
+        "fit what? Give --model FILE, or trace files, or --points 1:2.1GB,8:3.8GB,32:8.4GB, or "
+        "--points-csv FILE"));
   }
-  if (arguments.traces.empty()) return FitPointsOrFail(arguments, *budget, context);
-  FitTracesOrFail(arguments, *budget, context);
+  if (points) return FitPointsOrFail(arguments, *budget, context);
+  FitModelOrFail(arguments, *budget, context);
 }
 
 }  // namespace
@@ -110,37 +146,42 @@ void Run(const Arguments& arguments, Context& context) {
 void AddFit(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* sub = app.add_subcommand(
-      "fit", "a model of the batch from traces, or a curve from measured points alone");
+      "fit", "a model of the batch from a model file or its traces, or a curve from measured points");
   sub->footer(
-      "Examples: memmodel fit --points 1:2.1GB,8:3.8GB,32:8.4GB --gpu-mem 24G\n"
+      "Examples: memmodel fit --model resnet50.pt --gpu-mem 24G -o resnet50.model\n"
+      "          memmodel fit --points 1:2.1GB,8:3.8GB,32:8.4GB --gpu-mem 24G\n"
       "          memmodel fit b1.trace b8.trace b32.trace -o resnet50.model\n"
       "          memmodel fit resnet50.model --gpu-mem 24G\n"
-      "Exit codes: 0 answered, 1 no batch fits, 2 wrong usage or unreadable input.");
+      "Exit codes: 0 answered, 1 no batch fits, 2 wrong usage or unreadable input, 3 unknown.");
+  AddJobFlags(sub, &arguments->job);
+  sub->get_option("--model")->required(false);
+  sub->get_option("--gpu-mem")
+      ->description("memory of the card: solve the largest batch too; 24G and 24GiB are 24*2^30 "
+                    "bytes, 24GB is 24*10^9");
   sub->add_option("TRACE", arguments->traces,
                   "traces of one job, each at one batch ('memmodel trace' writes them), or one "
                   "saved model");
+  sub->add_option("--traces", arguments->most_traces,
+                  "with --model: how many batches to run at most, 4 to 64")
+      ->type_name("N")
+      ->capture_default_str();
   sub->add_option("--points", arguments->points, "measured points, BATCH:SIZE,...");
   sub->add_option("--points-csv", arguments->points_file,
                   "measured points: a CSV file with columns batch and bytes")
       ->type_name("FILE");
   sub->add_option("-o,--output", arguments->output, "write the model to this file")
       ->type_name("FILE");
-  sub->add_option("--gpu-mem", arguments->gpu_mem, "memory of the card: solve the largest batch")
-      ->type_name("SIZE");
   sub->add_option("--used", arguments->used, "memory of the card that other processes use")
       ->type_name("SIZE");
   sub->add_option("--target", arguments->target, "share of the card that may be used")
       ->type_name("SHARE")
       ->capture_default_str();
   sub->add_option("--context", arguments->context,
-                  "memory of the process beside what PyTorch reserves: driver, kernels (traces "
-                  "only)")
+                  "memory of the process beside what PyTorch reserves: driver, kernels (default "
+                  "with --model: the GPU's)")
       ->type_name("SIZE");
-  sub->add_option("--alloc-conf", arguments->alloc_conf,
-                  "PYTORCH_CUDA_ALLOC_CONF to simulate (traces only)")
-      ->type_name("STRING");
   sub->add_option("--curve-batches", arguments->curve_batches,
-                  "simulate and keep all batches up to this one (traces only)")
+                  "simulate and keep all batches up to this one")
       ->type_name("N")
       ->capture_default_str();
   sub->add_flag("--json", arguments->json, "print JSON");

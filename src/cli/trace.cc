@@ -3,10 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "src/cli/interrupts.h"
+#include "src/cli/answer.h"
 #include "src/cli/job_flags.h"
-#include "src/cli/progress.h"
-#include "src/cli/subcommand.h"
 #include "src/predict/trace_job.h"
 
 namespace memmodel::cli {
@@ -18,6 +16,13 @@ struct Flags {
   std::string output, requests;
 };
 
+Result<TracedRun> TraceAt(const PredictOptions& options, std::int64_t batch) {
+  const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(options);
+  if (!tracer.ok()) return tracer.status();
+  if (Status s = (*tracer)->Run({batch}); !s.ok()) return s;
+  return (*tracer)->At(batch);
+}
+
 void RunTrace(const Flags& flags, Context& context) {
   if (flags.output.empty() && flags.requests.empty()) {
     return context.Fail(Status::InvalidArgument(
@@ -25,20 +30,10 @@ void RunTrace(const Flags& flags, Context& context) {
   }
   Result<PredictOptions> options = ReadJobFlags(flags.job);
   if (!options.ok()) return context.Fail(options.status());
-  Interrupts interrupts;
-  options->child.interrupt_fd = interrupts.fd();
-  Result<TracedJob> traced = Status::Internal("not asked");
-  {
-    Progress progress;
-    options->progress = [&progress](const std::string& text) { progress.Say(text); };
-    traced = TraceJob(*options, {flags.batch});
-  }
-  if (!traced.ok()) {
-    context.Fail(traced.status());
-    if (const int signal = interrupts.Caught(); signal != 0) context.exit_code = 128 + signal;
-    return;
-  }
-  const TracedRun& run = traced->runs.front();
+  const std::optional<TracedRun> traced =
+      RunJob(&*options, context, [&] { return TraceAt(*options, flags.batch); });
+  if (!traced) return;
+  const TracedRun& run = *traced;
   for (const auto& [path, detail] : {std::pair(flags.output, TraceDetail::kFull),
                                      std::pair(flags.requests, TraceDetail::kRequestsOnly)}) {
     if (path.empty()) continue;

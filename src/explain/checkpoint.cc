@@ -1,5 +1,7 @@
 // Within each forward pass a block's part is the stretch from the first to the
-// last request inside it. What was requested there and outlives the stretch is
+// last request inside it, up to the first of another block: a path that comes back
+// later (containers that share it) is another stretch, and backward meets the
+// stretches in reverse. What was requested there and outlives the stretch is
 // kept for backward; of these the last request is taken for the block's result,
 // which the next block needs, and stays. The others are released at the end of
 // the stretch. Before the first request inside the block in backward, the whole
@@ -67,13 +69,16 @@ class Checkpointer {
   void FindStretches() {
     Phase phase = Phase::kNone;
     phase_of_.resize(trace_.events.size());
-    std::map<std::string, std::size_t> open;  // block -> its stretch in the latest forward
+    // Block -> its stretches of the latest forward that backward has not met yet.
+    std::map<std::string, std::vector<std::size_t>> open;
+    std::string last_block;
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const Event& event = trace_.events[i];
       phase_of_[i] = phase;
       if (event.kind == EventKind::kMarker) {
         const Phase next = PhaseAfter(trace_.Text(event.text), phase);
         if (next == Phase::kForward && phase != Phase::kForward) open.clear();
+        if (next != phase) last_block.clear();
         phase = next;
         continue;
       }
@@ -81,15 +86,16 @@ class Checkpointer {
       const std::string block = BlockOf(trace_.ModulePath(event.module));
       if (block.empty()) continue;
       if (phase == Phase::kForward) {
-        const auto [it, added] = open.try_emplace(block, stretches_.size());
-        if (added) stretches_.push_back({.block = block, .first = i});
-        stretches_[it->second].last = i;
-      } else if (phase == Phase::kBackward) {
-        const auto it = open.find(block);
-        if (it == open.end()) continue;
-        Stretch& stretch = stretches_[it->second];
-        if (stretch.backward == kNone) stretch.backward = i;
+        if (block != last_block) {
+          open[block].push_back(stretches_.size());
+          stretches_.push_back({.block = block, .first = i});
+        }
+        stretches_[open[block].back()].last = i;
+      } else if (phase == Phase::kBackward && block != last_block && !open[block].empty()) {
+        stretches_[open[block].back()].backward = i;
+        open[block].pop_back();
       }
+      last_block = block;
     }
   }
 

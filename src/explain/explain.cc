@@ -4,13 +4,13 @@
 #include <set>
 
 #include "src/explain/suggestions.h"
-#include "src/explain/trace_batches.h"
+#include "src/predict/trace_job.h"
 
 namespace memmodel {
 namespace {
 
-// The batch itself, its halves down to an eighth, and 1: enough to see what grows
-// how, and where plans change.
+// The batch itself (last), its halves down to an eighth, and 1: enough to see what
+// grows how, and where plans change.
 std::vector<std::int64_t> BatchesFor(std::int64_t batch) {
   std::set<std::int64_t> batches = {1, 2, batch};
   for (const std::int64_t part : {2, 4, 8}) {
@@ -19,14 +19,19 @@ std::vector<std::int64_t> BatchesFor(std::int64_t batch) {
   return {batches.begin(), batches.end()};
 }
 
-std::optional<std::size_t> Find(const std::vector<Trace>& traces, std::int64_t batch) {
-  const std::string text = std::string(marker::kStepPrefix) + std::to_string(batch);
-  for (std::size_t i = 0; i < traces.size(); ++i) {
-    if (std::find(traces[i].texts.begin(), traces[i].texts.end(), text) != traces[i].texts.end()) {
-      return i;
-    }
+// The traces of those batches that run: some networks refuse a batch of 1.
+Result<std::vector<Trace>> TraceBatches(const PredictOptions& options, std::int64_t batch) {
+  const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(options);
+  if (!tracer.ok()) return tracer.status();
+  const std::vector<std::int64_t> batches = BatchesFor(batch);
+  if (Status status = (*tracer)->Run(batches); !status.ok()) return status;
+  std::vector<Trace> traces;
+  for (const std::int64_t b : batches) {
+    Result<TracedRun> run = (*tracer)->At(b);
+    if (run.ok()) traces.push_back(std::move(run->trace));
+    if (!run.ok() && b == batch) return run.status();
   }
-  return std::nullopt;
+  return traces;
 }
 
 // What a prediction at one batch lacks: the curve, and how layers grow.
@@ -59,12 +64,8 @@ Result<Explanation> Explain(const ExplainOptions& options) {
   }
   if (!prediction->unknown.empty()) return Status::Unknown(prediction->reason);
   explanation.batch = *prediction->batch;
-  Result<std::vector<Trace>> traces = TraceBatches(options.predict, BatchesFor(explanation.batch));
+  Result<std::vector<Trace>> traces = TraceBatches(options.predict, explanation.batch);
   if (!traces.ok()) return traces.status();
-  const std::optional<std::size_t> at = Find(*traces, explanation.batch);
-  if (!at) {
-    return Status::Unavailable("batch " + std::to_string(explanation.batch) + " left no trace");
-  }
   ModelOptions model_options;
   model_options.alloc_conf = options.predict.job.alloc_conf;
   model_options.curve_batches = 0;
@@ -77,15 +78,19 @@ Result<Explanation> Explain(const ExplainOptions& options) {
   if (options.suggest) {
     explanation.suggestions =
         RunVariants(VariantsOf(options.predict, *prediction, explanation.batch),
-                    prediction->peak->device, options.largest_batches);
-    if (auto checkpoints = SuggestCheckpoints((*traces)[*at], options.predict)) {
+                    prediction->peak->device);
+    if (auto checkpoints = SuggestCheckpoints(*model, traces->back(), options.predict,
+                                              *prediction->context)) {
       explanation.suggestions.push_back(*std::move(checkpoints));
     }
     std::stable_sort(explanation.suggestions.begin(), explanation.suggestions.end(),
-                     [](const Suggestion& a, const Suggestion& b) { return a.saves > b.saves; });
+                     [](const Suggestion& a, const Suggestion& b) {
+                       if (a.failure.empty() != b.failure.empty()) return a.failure.empty();
+                       return a.saves > b.saves;
+                     });
   }
   explanation.prediction = *std::move(prediction);
-  explanation.trace = std::move((*traces)[*at]);
+  explanation.trace = std::move(traces->back());
   return explanation;
 }
 

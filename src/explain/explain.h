@@ -16,7 +16,8 @@ struct Suggestion {
   bool simulated = false;  // true: an edited trace through the simulator; false: run
   Bytes saves = 0;         // of the device figure at the batch; negative: costs
   std::optional<std::int64_t> largest_batch;
-  std::string note;  // "" or one sentence
+  std::string note;     // "" or one sentence
+  std::string failure;  // why it could not be tried: then nothing else is known
 };
 
 // A group of layers: a repeated block, or a layer that is in none.
@@ -37,8 +38,7 @@ struct Explanation {
 
 struct ExplainOptions {
   PredictOptions predict;
-  bool suggest = true;          // run the suggestions; seconds each
-  bool largest_batches = true;  // also the largest batch with each
+  bool suggest = true;  // run the suggestions, a second or two each
 };
 
 Result<Explanation> Explain(const ExplainOptions& options);

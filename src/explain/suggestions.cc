@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
-#include "memmodel/allocator.h"
+#include "memmodel/allocator_replay.h"
 #include "src/explain/checkpoint.h"
 
 namespace memmodel {
@@ -40,23 +39,10 @@ std::vector<InputSpec> Smaller(std::vector<InputSpec> inputs, std::string* what)
   return {};
 }
 
-Bytes PeakReserved(const Trace& trace, const AllocatorSettings& settings) {
-  DeviceMemory device;
-  Allocator::Options options;
-  options.settings = settings;
-  Allocator allocator(options, &device);
-  std::map<std::uint64_t, BlockId> blocks;
-  for (const Event& event : trace.events) {
-    if (event.kind == EventKind::kAlloc) {
-      blocks[event.address] = allocator.Malloc(event.size, event.stream);
-    } else if (event.kind == EventKind::kFree) {
-      const auto found = blocks.find(event.address);
-      if (found == blocks.end() || found->second == BlockId::kNone) continue;
-      allocator.Free(found->second);
-      blocks.erase(found);
-    }
-  }
-  return allocator.Statistics().reserved_bytes.all.peak;
+std::optional<ReplayPeaks> Simulate(const Trace& trace, const ReplayOptions& options) {
+  const Result<RequestStream> stream = CompileRequests(trace);
+  if (!stream.ok()) return std::nullopt;
+  return ReplayRequests(*stream, options);
 }
 
 }  // namespace
@@ -64,11 +50,8 @@ Bytes PeakReserved(const Trace& trace, const AllocatorSettings& settings) {
 std::vector<Variant> VariantsOf(const PredictOptions& options, const Prediction& prediction,
                                 std::int64_t batch) {
   std::vector<Variant> variants;
-  PredictOptions base = options;
-  base.batch = batch;
-  base.progress = nullptr;
   const auto add = [&](const std::string& change) -> Variant& {
-    variants.push_back({change, base, 1});
+    variants.push_back({change, options, batch, 1});
     return variants.back();
   };
   if (options.job.precision == Precision::kFp32) {
@@ -87,7 +70,7 @@ std::vector<Variant> VariantsOf(const PredictOptions& options, const Prediction&
     Variant& variant = add("two micro-batches of " + std::to_string(batch / 2) +
                            " for each optimizer step (--accumulate 2)");
     variant.options.job.accumulate = 2;
-    variant.options.batch = batch / 2;
+    variant.batch = batch / 2;
     variant.batch_factor = 2;
   }
   if (options.job.alloc_conf.find("expandable_segments") == std::string::npos) {
@@ -104,22 +87,35 @@ std::vector<Variant> VariantsOf(const PredictOptions& options, const Prediction&
   return variants;
 }
 
-std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes device_bytes,
-                                    bool largest_batches) {
+std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes device_bytes) {
   std::vector<Suggestion> suggestions;
   for (const Variant& variant : variants) {
-    const Result<Prediction> at_batch = Predict(variant.options);
-    if (!at_batch.ok() || !at_batch->peak || !at_batch->unknown.empty()) continue;
+    const std::int64_t batch = variant.batch;
+    PredictOptions options = variant.options;
+    options.batch.reset();
+    options.before_oom = false;
+    options.first_batches = {std::max<std::int64_t>(1, batch / 2)};
+    if (batch > 1) options.first_batches.push_back(batch);
+    if (options.progress) {
+      options.progress = [&](const std::string& doing) {
+        variant.options.progress(variant.change + ": " + doing);
+      };
+    }
+    const Result<Prediction> answer = Predict(options);
     Suggestion suggestion;
     suggestion.change = variant.change;
-    suggestion.saves = device_bytes - at_batch->peak->device;
-    if (largest_batches) {
-      PredictOptions search = variant.options;
-      search.batch.reset();
-      const Result<Prediction> largest = Predict(search);
-      if (largest.ok() && largest->largest_batch) {
-        suggestion.largest_batch = *largest->largest_batch * variant.batch_factor;
-      }
+    const std::vector<CurvePoint> none;
+    const std::vector<CurvePoint>& curve = answer.ok() ? answer->curve : none;
+    const auto point = std::find_if(curve.begin(), curve.end(),
+                                    [&](const CurvePoint& p) { return p.batch == batch; });
+    if (point == curve.end()) {
+      suggestion.failure = answer.ok() ? answer->reason : answer.status().message();
+      suggestions.push_back(std::move(suggestion));
+      continue;
+    }
+    suggestion.saves = device_bytes - point->peak.device;
+    if (answer->largest_batch) {
+      suggestion.largest_batch = *answer->largest_batch * variant.batch_factor;
     }
     if (variant.batch_factor > 1 && suggestion.largest_batch) {
       suggestion.note = "the largest batch counts the samples of an optimizer step";
@@ -129,18 +125,36 @@ std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes 
   return suggestions;
 }
 
-std::optional<Suggestion> SuggestCheckpoints(const Trace& trace, const PredictOptions& options) {
+std::optional<Suggestion> SuggestCheckpoints(const MemoryModel& model, const Trace& trace,
+                                             const PredictOptions& options, Bytes context) {
   const std::vector<std::string> blocks = BlocksOf(trace);
   if (blocks.size() < 2 || options.job.mode != Mode::kTrain) return std::nullopt;
   const Result<AllocatorSettings> settings = ParseAllocatorSettings(options.job.alloc_conf);
   if (!settings.ok()) return std::nullopt;
+  ReplayOptions replay;
+  replay.allocator.settings = *settings;
+  const std::optional<ReplayPeaks> now = Simulate(trace, replay);
+  const std::optional<ReplayPeaks> then = Simulate(WithCheckpoints(trace), replay);
+  if (!now || !then) return std::nullopt;
   Suggestion suggestion;
   suggestion.simulated = true;
   suggestion.change = "activation checkpointing of the " + std::to_string(blocks.size()) +
                       " blocks " + blocks.front() + " to " + blocks.back();
-  suggestion.saves =
-      PeakReserved(trace, *settings) - PeakReserved(WithCheckpoints(trace), *settings);
+  suggestion.saves = now->reserved - then->reserved;
   suggestion.note = "simulated on the trace; each block's forward runs twice";
+  const Bytes room =
+      static_cast<Bytes>(options.target * static_cast<double>(options.total_bytes)) - context;
+  const auto fits = [&](std::int64_t batch) {
+    const auto peaks = Simulate(WithCheckpoints(model.Synthesise(batch)), replay);
+    return peaks && peaks->reserved <= room;
+  };
+  std::int64_t low = 0, high = 1;
+  while (high < MemoryModel::kLargestBatch && fits(high)) low = high, high *= 2;
+  while (high - low > 1) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  if (high < MemoryModel::kLargestBatch) suggestion.largest_batch = low;
   return suggestion;
 }
 

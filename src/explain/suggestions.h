@@ -12,21 +12,23 @@ namespace memmodel {
 
 struct Variant {
   std::string change;
-  PredictOptions options;  // with the batch to run set
-  int batch_factor = 1;    // samples of an optimizer step for each of `batch`
+  PredictOptions options;
+  std::int64_t batch = 1;  // to compare at
+  int batch_factor = 1;    // samples of an optimizer step for each of a batch
 };
 
 // The changes that make sense for this job at `batch`.
 std::vector<Variant> VariantsOf(const PredictOptions& options, const Prediction& prediction,
                                 std::int64_t batch);
 
-// Runs each variant; those that cannot be run are left out.
-std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes device_bytes,
-                                    bool largest_batches);
+// Runs each variant at its batch and looks for its largest; those that cannot be
+// run say why. `device_bytes` is what the job as it is takes at the batch.
+std::vector<Suggestion> RunVariants(const std::vector<Variant>& variants, Bytes device_bytes);
 
-// What checkpointing the repeated blocks saves, by simulation; nothing if the
-// trace has none.
-std::optional<Suggestion> SuggestCheckpoints(const Trace& trace, const PredictOptions& options);
+// What checkpointing the repeated blocks saves at `trace`'s batch, and the largest
+// batch with it, by simulation; nothing if the trace has none.
+std::optional<Suggestion> SuggestCheckpoints(const MemoryModel& model, const Trace& trace,
+                                             const PredictOptions& options, Bytes context);
 
 }  // namespace memmodel
 

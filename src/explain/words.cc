@@ -128,7 +128,7 @@ class Writer {
     Bytes all = 0;
     for (const GroupMemory& g : groups) all += g.activations.alpha + g.activations.beta * batch_;
     if (all <= 0 || groups.empty()) return;
-    std::string text = "Most of them are kept by ";
+    std::string text = "The largest parts of them are kept by ";
     const std::size_t shown = std::min<std::size_t>(3, groups.size());
     for (std::size_t i = 0; i < shown; ++i) {
       const GroupMemory& g = groups[i];
@@ -151,7 +151,7 @@ class Writer {
                        " it adds " + FormatBytes(std::llround(large)) + ".";
     if (at_one.phase != at_batch.phase && std::fabs(small - large) > 0.01 * large) {
       text += " At batch 1 the peak stands in " + PhaseWords(at_one.phase) +
-              (at_one.phase == Phase::kOptimizer ? ", whose memory does not grow" : "") +
+              (at_one.phase == Phase::kOptimizer ? ", when the activations are gone" : "") +
               "; it moves to " + PhaseWords(at_batch.phase) + " at batch " +
               std::to_string(Moves(at_batch.phase)) + ".";
     } else if (std::fabs(small - large) <= 0.01 * large) {
@@ -201,7 +201,7 @@ class Writer {
                     FormatBytes(most) + " at batch " + std::to_string(batch_) + ", in " +
                     (largest->path.empty() ? std::string("the model itself") : largest->path) +
                     "; at batch " + std::to_string(first.batch) + " the same layer takes " +
-                    FormatBytes(first.bytes) + ".");
+                    (first.bytes == 0 ? std::string("none") : FormatBytes(first.bytes)) + ".");
   }
 
   void Fragmentation() {

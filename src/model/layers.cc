@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "src/fit/workspace.h"
@@ -213,6 +214,48 @@ class LayerBuilder {
   std::map<std::int32_t, LayerSums> sums_;
 };
 
+// Requests of one operator, module and phase.
+struct RequestGroup {
+  std::string operator_name, module_path;
+  Phase phase = Phase::kNone;
+  SampleMask mask = 0;
+  std::int64_t requests = 0;
+  Bytes largest_bytes = 0;
+};
+
+// Groups the allocations for which `key_of` has a key, by it too.
+template <typename KeyOf>
+std::vector<RequestGroup> Groups(const Program& program, const KeyOf& key_of) {
+  const std::vector<Place> places = PlacesOf(program);
+  std::map<std::tuple<std::int32_t, std::int32_t, Phase, SampleMask>, std::size_t> index;
+  std::vector<RequestGroup> groups;
+  for (std::size_t i = 0; i < program.events.size(); ++i) {
+    const ProgramEvent& event = program.events[i];
+    if (event.kind != EventKind::kAlloc) continue;
+    const std::optional<SampleMask> mask = key_of(event);
+    if (!mask) continue;
+    const auto key = std::tuple(event.op, event.module, places[i].phase, *mask);
+    const auto [it, added] = index.try_emplace(key, groups.size());
+    if (added) {
+      RequestGroup group{.phase = places[i].phase, .mask = *mask};
+      if (event.op >= 0) group.operator_name = program.operators[static_cast<std::size_t>(event.op)];
+      if (event.module >= 0) {
+        group.module_path = program.modules[static_cast<std::size_t>(event.module)].path;
+      }
+      groups.push_back(std::move(group));
+    }
+    RequestGroup& group = groups[it->second];
+    ++group.requests;
+    const SizeRule& rule = program.rules[static_cast<std::size_t>(event.target)];
+    for (std::size_t s = 0; s < program.batches.size(); ++s) {
+      if ((event.mask >> s) & 1) {
+        group.largest_bytes = std::max(group.largest_bytes, rule.At(program.batches[s]));
+      }
+    }
+  }
+  return groups;
+}
+
 bool HoldsSomething(const LayerModel& layer) {
   const bool workspace = std::any_of(layer.workspace.traced.begin(), layer.workspace.traced.end(),
                                      [](const BatchBytes& p) { return p.bytes > 0; });
@@ -244,36 +287,34 @@ std::vector<LayerModel> LayersOf(const Program& program) {
 }
 
 std::vector<OrderChange> OrderChangesOf(const Program& program) {
-  const std::vector<Place> places = PlacesOf(program);
   const SampleMask all = (SampleMask{2} << (program.batches.size() - 1)) - 1;
-  std::map<std::tuple<std::int32_t, std::int32_t, Phase, SampleMask>, std::size_t> index;
   std::vector<OrderChange> changes;
-  for (std::size_t i = 0; i < program.events.size(); ++i) {
-    const ProgramEvent& event = program.events[i];
-    if (event.kind != EventKind::kAlloc || event.mask == all) continue;
-    const auto key = std::tuple(event.op, event.module, places[i].phase, event.mask);
-    const auto [it, added] = index.try_emplace(key, changes.size());
-    if (added) {
-      OrderChange change;
-      if (event.op >= 0)
-        change.operator_name = program.operators[static_cast<std::size_t>(event.op)];
-      if (event.module >= 0) {
-        change.module_path = program.modules[static_cast<std::size_t>(event.module)].path;
-      }
-      change.phase = places[i].phase;
-      for (std::size_t s = 0; s < program.batches.size(); ++s) {
-        ((event.mask >> s) & 1 ? change.present : change.absent).push_back(program.batches[s]);
-      }
-      changes.push_back(std::move(change));
+  for (const RequestGroup& group : Groups(program, [&](const ProgramEvent& event) {
+         return event.mask != all ? std::optional(event.mask) : std::nullopt;
+       })) {
+    OrderChange change{.operator_name = group.operator_name,
+                       .module_path = group.module_path,
+                       .phase = group.phase,
+                       .largest_bytes = group.largest_bytes,
+                       .requests = group.requests};
+    for (std::size_t s = 0; s < program.batches.size(); ++s) {
+      ((group.mask >> s) & 1 ? change.present : change.absent).push_back(program.batches[s]);
     }
-    OrderChange& change = changes[it->second];
-    ++change.requests;
-    const SizeRule& rule = program.rules[static_cast<std::size_t>(event.target)];
-    for (const std::int64_t batch : change.present) {
-      change.largest_bytes = std::max(change.largest_bytes, rule.At(batch));
-    }
+    changes.push_back(std::move(change));
   }
   return changes;
+}
+
+std::vector<FittedSizes> FittedSizesOf(const Program& program) {
+  std::vector<FittedSizes> fitted;
+  for (RequestGroup& group : Groups(program, [&](const ProgramEvent& event) {
+         const bool exact = program.rules[static_cast<std::size_t>(event.target)].exact();
+         return exact ? std::nullopt : std::optional(SampleMask{0});
+       })) {
+    fitted.push_back({std::move(group.operator_name), std::move(group.module_path), group.phase,
+                      group.requests, group.largest_bytes});
+  }
+  return fitted;
 }
 
 }  // namespace memmodel

@@ -18,6 +18,7 @@ std::vector<MemoryKind> KindsOf(const Program& program);
 std::vector<LayerModel> LayersOf(const Program& program);
 
 std::vector<OrderChange> OrderChangesOf(const Program& program);
+std::vector<FittedSizes> FittedSizesOf(const Program& program);
 
 }  // namespace memmodel
 

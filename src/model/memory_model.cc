@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "src/model/layers.h"
@@ -31,6 +32,13 @@ std::vector<Bytes> SizesAt(const Program& program, std::int64_t batch, Choice ch
 void Widen(ByteRange* range, Bytes value) {
   range->low = std::min(range->low, value);
   range->high = std::max(range->high, value);
+}
+
+void WidenBy(double share, ByteRange* range) {
+  constexpr double kMost = 4e18;
+  const auto low = static_cast<double>(range->low), high = static_cast<double>(range->high);
+  range->low = static_cast<Bytes>(std::floor(low * std::max(0.0, 1 - share)));
+  range->high = static_cast<Bytes>(std::ceil(std::min(kMost, high * (1 + share))));
 }
 
 Status BadBatch(std::int64_t batch) {
@@ -89,7 +97,28 @@ ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
     }
     if (near.low == near.high || program.SameRequests(near.low, near.high)) break;
   }
+  WidenBy(held_out.allocated, &point.allocated_range);
+  WidenBy(held_out.reserved, &point.reserved_range);
   return point;
+}
+
+// Every inner batch is predicted from all others.
+void MemoryModel::Impl::HoldOut() {
+  for (std::size_t s = 1; s + 1 < program.batches.size(); ++s) {
+    const std::int64_t batch = program.batches[s];
+    const SimulatedPeaks truth =
+        SimulateRequests(program, s, SizesAt(program, batch, Choice::kCentral), settings);
+    const Program others = program.Without(s);
+    const SimulatedPeaks answer = SimulateRequests(
+        others, others.Nearest(batch), SizesAt(others, batch, Choice::kCentral), settings);
+    const auto worst = [](Bytes is, Bytes should_be, double* error) {
+      const double ratio = static_cast<double>(is) / static_cast<double>(should_be);
+      *error = std::max(*error, std::fabs(ratio - 1));
+    };
+    if (truth.allocated <= 0 || truth.reserved <= 0) continue;
+    worst(answer.allocated, truth.allocated, &held_out.allocated);
+    worst(answer.reserved, truth.reserved, &held_out.reserved);
+  }
 }
 
 void MemoryModel::Impl::MakeCurve(std::int64_t batches) {
@@ -110,6 +139,7 @@ void MemoryModel::Impl::MakeLayers() const {
   std::call_once(layers_made, [this] {
     layers = LayersOf(program);
     order_changes = OrderChangesOf(program);
+    fitted_sizes = FittedSizesOf(program);
   });
 }
 
@@ -130,6 +160,7 @@ Result<MemoryModel> MemoryModel::Fit(std::span<const Trace> traces, const ModelO
   impl->metadata = traces.front().metadata;
   impl->alloc_conf = options.alloc_conf;
   impl->context_bytes = options.context_bytes;
+  impl->HoldOut();
   impl->MakeCurve(options.curve_batches);
   return MemoryModel(std::move(impl));
 }
@@ -264,6 +295,10 @@ const std::vector<LayerModel>& MemoryModel::layers() const {
 const std::vector<OrderChange>& MemoryModel::order_changes() const {
   impl_->MakeLayers();
   return impl_->order_changes;
+}
+const std::vector<FittedSizes>& MemoryModel::fitted_sizes() const {
+  impl_->MakeLayers();
+  return impl_->fitted_sizes;
 }
 std::optional<Bytes> MemoryModel::context_bytes() const { return impl_->context_bytes; }
 const std::string& MemoryModel::alloc_conf() const { return impl_->alloc_conf; }

@@ -19,6 +19,12 @@ struct ModelPoint {
   ByteRange allocated_range, reserved_range;
 };
 
+// How far off the model is at traced batches when they are left out of it: the
+// largest relative error.
+struct HeldOutErrors {
+  double allocated = 0, reserved = 0;
+};
+
 struct MemoryModel::Impl {
   Impl(Program p, AllocatorSettings s);
 
@@ -30,15 +36,18 @@ struct MemoryModel::Impl {
   std::string metadata;
   std::string alloc_conf;
   std::optional<Bytes> context_bytes;
+  HeldOutErrors held_out;
   std::vector<ModelPoint> curve;  // [b - 1]
 
   // Made when first asked for: fitting workspaces takes longer than all else.
   mutable std::once_flag layers_made;
   mutable std::vector<LayerModel> layers;
   mutable std::vector<OrderChange> order_changes;
+  mutable std::vector<FittedSizes> fitted_sizes;
 
   [[nodiscard]] ModelPoint Simulate(std::int64_t batch) const;
   [[nodiscard]] ModelBasis Basis(std::int64_t batch) const;
+  void HoldOut();
   void MakeCurve(std::int64_t batches);
   void MakeLayers() const;
 };

@@ -65,6 +65,7 @@ class Reader {
   Program program;
   std::string metadata, alloc_conf;
   std::optional<Bytes> context_bytes;
+  HeldOutErrors held_out;
   std::vector<ModelPoint> curve;
 
  private:
@@ -112,6 +113,15 @@ class Reader {
       case 'c':
       case '#':
         return EventRecord(kind, rest);
+      case 'h': {
+        std::int64_t allocated = 0, reserved = 0;
+        if (!TakeNumber(&rest, &allocated) || !TakeNumber(&rest, &reserved) || allocated < 0 ||
+            reserved < 0 || !rest.empty()) {
+          return Error("expected 'h ALLOCATED RESERVED'");
+        }
+        held_out = {static_cast<double>(allocated) * 1e-9, static_cast<double>(reserved) * 1e-9};
+        return {};
+      }
       case 'k':
         return Point(rest);
       default:
@@ -176,6 +186,7 @@ class Reader {
           rule.points.push_back(p);
         }
         ok = ok && !rule.points.empty();
+        if (ok) rule = TableOf(rule.points);
         break;
       default:
         ok = false;
@@ -283,6 +294,7 @@ Result<MemoryModel> MemoryModel::Parse(std::string_view data, const std::string&
   impl->metadata = std::move(reader.metadata);
   impl->alloc_conf = std::move(reader.alloc_conf);
   impl->context_bytes = reader.context_bytes;
+  impl->held_out = reader.held_out;
   impl->curve = std::move(reader.curve);
   return MemoryModel(std::move(impl));
 }

@@ -1,5 +1,7 @@
 // Writes the format of docs/memory_model.md.
+#include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 
 #include "src/core/atomic_file.h"
@@ -120,6 +122,13 @@ std::string MemoryModel::Format() const {
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     AppendEvent(program.events[i], static_cast<std::int64_t>(i), all, &text);
   }
+  const auto billionth = [](double share) {
+    return static_cast<std::int64_t>(std::ceil(std::min(share, 1e6) * 1e9));
+  };
+  text.Begin('h');
+  text.Number(billionth(impl_->held_out.allocated));
+  text.Number(billionth(impl_->held_out.reserved));
+  text.End();
   for (const ModelPoint& point : impl_->curve) AppendPoint(point, &text);
   return GzipCompress(text.Finish());
 }

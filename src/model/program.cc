@@ -37,6 +37,27 @@ class Interner {
   std::unordered_map<std::string, std::int32_t> index_;
 };
 
+// True if `module` is `owner` without some of its inner names: TorchScript's call
+// stack leaves out containers that are not called, so that the owner
+// "transformer.h.0.ln_1" is called as "transformer.0.ln_1".
+bool SkipsContainersOf(std::string_view module, std::string_view owner) {
+  const auto name = [](std::string_view path) { return path.substr(path.rfind('.') + 1); };
+  if (module.size() >= owner.size() || name(module) != name(owner)) return false;
+  while (!module.empty()) {
+    const std::string_view part = module.substr(0, module.find('.'));
+    std::size_t end = 0;
+    while (true) {
+      if (owner.empty()) return false;
+      end = std::min(owner.find('.'), owner.size());
+      const bool same = owner.substr(0, end) == part;
+      owner.remove_prefix(std::min(end + 1, owner.size()));
+      if (same) break;
+    }
+    module.remove_prefix(std::min(part.size() + 1, module.size()));
+  }
+  return owner.empty();
+}
+
 struct Node {
   ProgramEvent event;  // target: of an allocation unused, of a release a node's id
   std::uint64_t token = 0;
@@ -67,13 +88,15 @@ class Merger {
     for (const std::vector<Node>& part : parts_) {
       for (const Node& node : part) position[static_cast<std::size_t>(node.id)] = next++;
     }
+    const std::vector<bool> chosen = ChosenByLibrary();
     std::map<SizeRule, std::int32_t> rules;
     for (const std::vector<Node>& part : parts_) {
       for (const Node& node : part) {
         ProgramEvent event = node.event;
         if (event.kind == EventKind::kAlloc) {
           const auto [it, added] =
-              rules.try_emplace(FitSizeRule(node.sizes), static_cast<std::int32_t>(rules.size()));
+              rules.try_emplace(RuleOf(node, chosen[static_cast<std::size_t>(node.id)]),
+                                static_cast<std::int32_t>(rules.size()));
           if (added) program_.rules.push_back(it->first);
           event.target = it->second;
         } else if (event.kind != EventKind::kMarker) {
@@ -121,6 +144,37 @@ class Merger {
     }
     take(nodes.size(), end - begin);
     nodes = std::move(merged);
+  }
+
+  // [id]: a workspace whose size cuDNN chose. It is made and released inside one
+  // convolution, and follows from a plan: four batches of one plan say nothing of
+  // a fifth that has another.
+  [[nodiscard]] std::vector<bool> ChosenByLibrary() const {
+    std::vector<bool> chosen(static_cast<std::size_t>(next_id_), false);
+    const std::vector<std::string> names = operators_.List();
+    std::vector<std::int32_t> op_of(static_cast<std::size_t>(next_id_), -1);
+    for (const std::vector<Node>& part : parts_) {
+      for (const Node& node : part) {
+        const std::int32_t op = node.event.op;
+        if (op < 0) continue;
+        if (node.event.kind == EventKind::kAlloc) op_of[static_cast<std::size_t>(node.id)] = op;
+        if (node.event.kind != EventKind::kFree) continue;
+        const std::string& name = names[static_cast<std::size_t>(op)];
+        const bool asks = name.find("conv") != std::string::npos ||
+                          name.find("cudnn") != std::string::npos;
+        const auto block = static_cast<std::size_t>(node.event.target);
+        chosen[block] = asks && op_of[block] == op;
+      }
+    }
+    return chosen;
+  }
+
+  // A line through two points is one only if no third could have contradicted it.
+  [[nodiscard]] SizeRule RuleOf(const Node& node, bool chosen) const {
+    SizeRule rule = FitSizeRule(node.sizes);
+    const bool checked = node.sizes.size() > 2 || node.sizes.size() == program_.batches.size() ||
+                         rule.kind == SizeRule::Kind::kConstant;
+    return chosen || !checked ? TableOf(node.sizes) : rule;
   }
 
   [[nodiscard]] bool SameBlock(const Node& node, const Item& item) const {
@@ -174,9 +228,15 @@ class Merger {
       std::string path(trace_->Text(item.text));
       const std::size_t dot = path.rfind('.');
       path.resize(dot == std::string::npos ? 0 : dot);
+      const ModuleInfo* called = nullptr;
       for (const ModuleInfo& info : trace_->modules) {
         if (info.path == path) return modules_.Add(info.type + "\n" + info.path);
+        if (SkipsContainersOf(info.path, path) &&
+            (called == nullptr || info.path.size() > called->path.size())) {
+          called = &info;
+        }
       }
+      if (called != nullptr) return modules_.Add(called->type + "\n" + called->path);
       return modules_.Add("\n" + path);
     }
     if (item.module == ModuleId::kNone) return -1;
@@ -218,6 +278,21 @@ bool Program::SameRequests(std::size_t s, std::size_t t) const {
   return std::all_of(events.begin(), events.end(), [&](const ProgramEvent& e) {
     return ((e.mask >> s) & 1) == ((e.mask >> t) & 1);
   });
+}
+
+Program Program::Without(std::size_t s) const {
+  Program left = *this;
+  left.batches.erase(left.batches.begin() + static_cast<std::ptrdiff_t>(s));
+  for (SizeRule& rule : left.rules) {
+    if (rule.kind != SizeRule::Kind::kTable) continue;
+    std::erase_if(rule.points, [&](const BatchBytes& p) { return p.batch == batches[s]; });
+    rule = rule.points.empty() ? SizeRule() : TableOf(rule.points);
+  }
+  const SampleMask below = (SampleMask{1} << s) - 1;
+  for (ProgramEvent& event : left.events) {
+    event.mask = (event.mask & below) | (event.mask >> 1 & ~below);
+  }
+  return left;
 }
 
 Result<Program> BuildProgram(std::span<const Trace> traces) {

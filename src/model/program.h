@@ -49,6 +49,9 @@ struct Program {
   [[nodiscard]] std::size_t Nearest(std::int64_t batch) const;
   // True if two traced batches make the same requests.
   [[nodiscard]] bool SameRequests(std::size_t s, std::size_t t) const;
+  // The program as the other traced batches alone would have made it; at least
+  // three are traced. Requests that no other batch makes stay, with an empty mask.
+  [[nodiscard]] Program Without(std::size_t s) const;
 };
 
 // Merges traces of one job, each at one batch, into a program. Traces are

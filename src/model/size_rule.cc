@@ -70,7 +70,7 @@ auto Key(const SizeRule& r) {
 
 Bytes SizeRule::At(std::int64_t b) const {
   if (kind == Kind::kConstant) return c0;
-  if (kind != Kind::kTable) {
+  if (kind != Kind::kTable || c0 != 0 || c1 != 0) {
     return Saturated(c0 + static_cast<__int128>(c1) * b + static_cast<__int128>(c2) * b * b);
   }
   if (b <= points.front().batch || points.size() == 1) return points.front().bytes;
@@ -117,7 +117,12 @@ SizeRule FitSizeRule(const std::vector<BatchBytes>& points) {
   if (points.size() > 1 && FitLine(points, &rule)) return rule;
   rule = {};
   if (points.size() > 3 && FitParabola(points, &rule)) return rule;
-  rule = {};
+  return TableOf(points);
+}
+
+SizeRule TableOf(const std::vector<BatchBytes>& points) {
+  SizeRule rule;
+  if (points.size() < 2 || !FitLine(points, &rule)) rule = {};
   rule.kind = SizeRule::Kind::kTable;
   rule.points = points;
   return rule;

@@ -17,7 +17,8 @@ struct SizeRule {
     kConstant = 'c',   // c0
     kAffine = 'a',     // c0 + c1 * b
     kQuadratic = 'q',  // c0 + c1 * b + c2 * b * b
-    kTable = 't',      // as traced; between and beyond the points a guess
+    kTable = 't',      // as traced; between and beyond the points a guess: c0 + c1 * b
+                       // where a line passes through all, else both are 0
   };
   Kind kind = Kind::kConstant;
   Bytes c0 = 0, c1 = 0, c2 = 0;
@@ -40,6 +41,8 @@ bool operator<(const SizeRule& a, const SizeRule& b);
 // one): a constant, a line with integer coefficients, a parabola with integer
 // coefficients (from four points on, so that one checks it), else a table.
 SizeRule FitSizeRule(const std::vector<BatchBytes>& points);
+
+SizeRule TableOf(const std::vector<BatchBytes>& points);
 
 // As the caching allocator rounds a request by default.
 inline Bytes RoundToBlock(Bytes size) { return (size + 511) & ~Bytes{511}; }

@@ -11,7 +11,6 @@
 #include "memmodel/predict.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 
@@ -33,11 +32,10 @@ double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The two batches that show how memory grows. Larger ones cost no more to run and
+// The batches that show how memory grows. Larger ones cost no more to run and
 // are nearer to the answer; the small pair is for models that take no others.
-using BatchPair = std::array<std::int64_t, 2>;
-constexpr BatchPair kFirstBatches = {8, 32};
-constexpr BatchPair kSmallBatches = {1, 2};
+const std::vector<std::int64_t> kFirstBatches = {8, 32};
+const std::vector<std::int64_t> kSmallBatches = {1, 2};
 
 class Predictor {
  public:
@@ -112,18 +110,21 @@ class Predictor {
         [this](const ProbeAnswer& answer) { return Fits(answer); },
         [](const ProbeAnswer& answer) { return answer.peak_reserved; });
     if (!fits.ok()) return fits.status();
-    Result<std::int64_t> runs = Search(
-        *fits, guess ? std::optional(std::max(guess->runs, *fits)) : std::nullopt,
-        std::min(static_cast<double>(Total() - context_.value -
-                                     options_.device.context.system.value_or(0)),
-                 Limit()),
-        // What fits by its sum does not quite fit in pieces.
-        /*measure_decides=*/!guess,
-        [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
-        [](const ProbeAnswer& answer) { return answer.peak_allocated; });
-    if (!runs.ok()) return runs.status();
+    Result<std::int64_t> runs = *fits;
+    if (options_.before_oom) {
+      runs = Search(
+          *fits, guess ? std::optional(std::max(guess->runs, *fits)) : std::nullopt,
+          std::min(static_cast<double>(Total() - context_.value -
+                                       options_.device.context.system.value_or(0)),
+                   Limit()),
+          // What fits by its sum does not quite fit in pieces.
+          /*measure_decides=*/!guess,
+          [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
+          [](const ProbeAnswer& answer) { return answer.peak_allocated; });
+      if (!runs.ok()) return runs.status();
+      prediction_.largest_batch_before_oom = *runs;
+    }
     prediction_.largest_batch = *fits;
-    prediction_.largest_batch_before_oom = *runs;
 
     std::int64_t shown = std::max<std::int64_t>(1, *fits);
     if (prober_.Need(shown) == nullptr) {
@@ -137,19 +138,21 @@ class Predictor {
     return {};
   }
 
-  // Runs two batches on a card without end; those that went through.
+  // Runs a few batches on a card without end; those that went through.
   Result<std::vector<std::int64_t>> FirstBatches() {
     std::vector<std::int64_t> good;
-    for (const BatchPair& pair : {kFirstBatches, kSmallBatches}) {
-      if (Status s = prober_.Run(CardSize::kUnlimited, {pair[0], pair[1]}); !s.ok()) return s;
-      for (const std::int64_t batch : pair) {
+    const bool asked = !options_.first_batches.empty();
+    for (const std::vector<std::int64_t>& batches :
+         {asked ? options_.first_batches : kFirstBatches, kSmallBatches}) {
+      if (Status s = prober_.Run(CardSize::kUnlimited, batches); !s.ok()) return s;
+      for (const std::int64_t batch : batches) {
         if (prober_.At(CardSize::kUnlimited, batch).answer.outcome == Outcome::kOk) {
           good.push_back(batch);
         }
       }
       if (!good.empty()) return good;
     }
-    const ProbeAnswer& answer = prober_.At(CardSize::kUnlimited, kSmallBatches[1]).answer;
+    const ProbeAnswer& answer = prober_.At(CardSize::kUnlimited, kSmallBatches.back()).answer;
     if (answer.outcome == Outcome::kError) return RunError(options_.job.model, answer);
     return Status::Unavailable("batch " + std::to_string(answer.batch) +
                                " asks for more memory than any GPU has; check --input");

@@ -3,11 +3,14 @@
 #define MEMMODEL_SRC_PREDICT_TRACE_JOB_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "memmodel/predict.h"
 #include "memmodel/trace.h"
-#include "src/child/protocol.h"
+#include "src/child/child.h"
+#include "src/child/temporary_folder.h"
+#include "src/predict/prober.h"
 
 namespace memmodel {
 
@@ -17,16 +20,35 @@ struct TracedRun {
   ProbeAnswer answer;
 };
 
-struct TracedJob {
-  LoadedModel loaded;
-  std::vector<TracedRun> runs;  // in the order of the batches that were asked for
-};
+// Holds the loaded model, and runs it at whatever batches are asked for on a card
+// without end.
+class JobTracer {
+ public:
+  // Errors as for Predict. A file without a program is one.
+  static Result<std::unique_ptr<JobTracer>> Start(const PredictOptions& options);
+  JobTracer(const JobTracer&) = delete;
+  JobTracer& operator=(const JobTracer&) = delete;
 
-// Runs `options.steps` steps at each of `batches` on a card without end (under
-// options.allocator_limit, if that is set). Errors as for Predict; a batch that
-// runs out of memory or does not run is one.
-Result<TracedJob> TraceJob(const PredictOptions& options,
-                           const std::vector<std::int64_t>& batches);
+  [[nodiscard]] const LoadedModel& loaded() const { return loaded_; }
+
+  // Runs options.steps steps at those of `batches` that were not run before, some
+  // side by side.
+  Status Run(const std::vector<std::int64_t>& batches);
+
+  // What came of a batch that Run was called for; an error if it asked for more
+  // memory than any GPU has, or did not run.
+  [[nodiscard]] Result<TracedRun> At(std::int64_t batch) const;
+
+ private:
+  JobTracer(const PredictOptions& options, TemporaryFolder folder, std::unique_ptr<Child> child,
+            LoadedModel loaded);
+
+  const PredictOptions options_;
+  TemporaryFolder folder_;
+  std::unique_ptr<Child> child_;
+  LoadedModel loaded_;
+  Prober prober_;
+};
 
 }  // namespace memmodel
 

@@ -17,7 +17,9 @@ std::string Shortened(const std::string& text, std::size_t width) {
 
 void AppendSuggestion(const Suggestion& s, std::string* out) {
   std::string text = s.change + ": ";
-  if (s.saves > 0) {
+  if (!s.failure.empty()) {
+    text += "not tried, " + s.failure;
+  } else if (s.saves > 0) {
     text += "saves " + FormatBytes(s.saves);
   } else if (s.saves == 0) {
     text += "saves nothing";
@@ -70,6 +72,10 @@ std::string ExplanationToJson(const Explanation& explanation) {
                               {"activation_bytes_per_sample", g.activations.beta}});
   }
   for (const Suggestion& s : explanation.suggestions) {
+    if (!s.failure.empty()) {
+      json["suggestions"].push_back({{"change", s.change}, {"failure", s.failure}});
+      continue;
+    }
     json["suggestions"].push_back({{"change", s.change},
                                    {"saves_bytes", s.saves},
                                    {"how", s.simulated ? "simulated" : "run"}});
@@ -83,6 +89,7 @@ HtmlExplanation ForHtml(const Explanation& explanation) {
   HtmlExplanation html;
   html.sentences = explanation.sentences;
   for (const Suggestion& s : explanation.suggestions) {
+    if (!s.failure.empty()) continue;
     html.suggestions.push_back({s.change, s.saves, s.largest_batch, s.simulated});
   }
   return html;

@@ -1,8 +1,10 @@
 #include "src/report/fit.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -155,6 +157,23 @@ void AppendChanges(const MemoryModel& model, std::string* out) {
   if (changes.size() > kShown) Append(out, "  and %zu more\n", changes.size() - kShown);
 }
 
+void AppendFitted(const MemoryModel& model, std::string* out) {
+  const std::vector<FittedSizes>& fitted = model.fitted_sizes();
+  if (fitted.empty()) return;
+  std::map<std::string, std::pair<std::int64_t, Bytes>> by_operator;
+  for (const FittedSizes& f : fitted) {
+    auto& [requests, largest] = by_operator[f.operator_name];
+    requests += f.requests;
+    largest = std::max(largest, f.largest_bytes);
+  }
+  out->append("\nOf no exact rule in the batch, fitted between the traced ones:\n");
+  for (const auto& [name, sum] : by_operator) {
+    Append(out, "  %s: %" PRId64 " requests, at most %s\n",
+           name.empty() ? "(no operator)" : name.c_str(), sum.first,
+           FormatBytes(sum.second).c_str());
+  }
+}
+
 std::set<std::int64_t> ModelBatches(const MemoryModel& model, std::int64_t largest) {
   const std::vector<std::int64_t>& traced = model.traced_batches();
   std::set<std::int64_t> more(traced.begin(), traced.end());
@@ -206,6 +225,7 @@ Result<std::string> FormatModelFit(const MemoryModel& model,
            FormatBytes(memory->reserved).c_str(), range.c_str(),
            std::string(BasisName(memory->basis)).c_str());
   }
+  AppendFitted(model, &out);
   AppendChanges(model, &out);
   return out;
 }
@@ -263,6 +283,14 @@ Result<std::string> ModelFitToJson(const MemoryModel& model,
                                      {"largest_bytes", c.largest_bytes},
                                      {"present_at", c.present},
                                      {"absent_at", c.absent}});
+  }
+  json["fitted_sizes"] = Json::array();
+  for (const FittedSizes& f : model.fitted_sizes()) {
+    json["fitted_sizes"].push_back({{"operator", f.operator_name},
+                                    {"module", f.module_path},
+                                    {"phase", PhaseName(f.phase)},
+                                    {"requests", f.requests},
+                                    {"largest_bytes", f.largest_bytes}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -134,6 +134,14 @@ Result<std::string> FormatHtml(const PredictOptions& options, const Prediction& 
 
   const std::string title = std::filesystem::path(options.job.model).filename().string() + " on " +
                             options.device.device_name;
+  std::vector<std::string> assumptions = options.assumptions;
+  assumptions.insert(assumptions.end(), prediction.assumptions.begin(),
+                     prediction.assumptions.end());
+  if (prediction.interval && prediction.interval->low != prediction.interval->high) {
+    assumptions.push_back(prediction.interval->basis + ": nvidia-smi may show " +
+                          FormatBytes(prediction.interval->low) + " to " +
+                          FormatBytes(prediction.interval->high));
+  }
   Json json = {{"title", title},
                {"reason", prediction.reason},
                {"batch", prediction.batch.value_or(0)},
@@ -146,7 +154,7 @@ Result<std::string> FormatHtml(const PredictOptions& options, const Prediction& 
                {"largest", prediction.largest_batch.value_or(0)},
                {"layers", Json::array()},
                {"suggestions", Json::array()},
-               {"assumptions", prediction.assumptions},
+               {"assumptions", assumptions},
                {"provenance", Provenance(prediction)}};
   for (const CurvePoint& point : prediction.curve) {
     json["curve"].push_back({{"batch", point.batch},

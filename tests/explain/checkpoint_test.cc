@@ -75,6 +75,37 @@ TEST_CASE("inner tensors are released after forward and made again in backward")
   CHECK(requests(checkpointed) == 10);  // the four of forward twice
 }
 
+// A path that comes back after another block, as when two containers share it: two
+// blocks of one name. Forward keeps 8192 and 1024 in each of the three stretches.
+TEST_CASE("a path that comes back is another block") {
+  std::string text = "! memmodel-trace 1\no f\nm Block h.0\nm Block h.1\n# step b=1\n";
+  const auto line = [&](char kind, int address, int size, int module) {
+    const std::string end = std::to_string(address) + " " + std::to_string(size) + " 0 0 " +
+                            std::to_string(module) + "\n";
+    text += std::string(1, kind) + " " + end;
+    if (kind == 'f') text += "c " + end;
+  };
+  const int modules[] = {0, 1, 0};
+  for (int i = 0; i < 3; ++i) {
+    line('a', 10 + i, 8192, modules[i]);
+    line('a', 20 + i, 1024, modules[i]);
+  }
+  text += "# forward done\n";
+  for (int i = 2; i >= 0; --i) {
+    line('a', 30, 512, modules[i]);
+    line('f', 10 + i, 8192, modules[i]);
+    line('f', 20 + i, 1024, modules[i]);
+    line('f', 30, 512, modules[i]);
+  }
+  text += "# backward done\n";
+  const Result<Trace> trace = ParseTrace(text, "t");
+  REQUIRE(trace.ok());
+  CHECK(Peak(*trace) == 3 * (8192 + 1024) + 512);
+  // By hand: three results are kept (3072); the last block is made again, inner and a
+  // second result.
+  CHECK(Peak(WithCheckpoints(*trace)) == 3 * 1024 + 8192 + 1024);
+}
+
 TEST_CASE("a trace without repeated blocks stays as it is") {
   const Result<Trace> trace = ParseTrace(
       "! memmodel-trace 1\no f\nm Linear fc\n# step b=1\na 1 8192 0 0 0\n# forward done\n"

@@ -73,6 +73,26 @@ TEST_CASE("three points of Faster R-CNN are met") {
   CHECK(static_cast<double>(fit.At(32)) == doctest::Approx(15.28e9).epsilon(0.01));
 }
 
+// Faster R-CNN (torchvision, ResNet-50 FPN) at 320 pixels, SGD, fp32, three steps, as
+// nvidia-smi showed it (NVIDIA H200, driver 580.159, torch 2.11.0).
+TEST_CASE("a measured batch of Faster R-CNN between three others lies in their interval") {
+  const std::int64_t batches[] = {1, 8, 16, 32};
+  const Bytes measured[] = {1728053248, 3938451456, 5989466112, 10886316032};
+  for (const int out : {1, 2}) {
+    std::vector<MeasuredPoint> points;
+    for (int i = 0; i < 4; ++i) {
+      if (i != out) points.push_back({batches[i], measured[i], 20 * kMiB});
+    }
+    const Result<PointsFit> fit = FitPoints(points);
+    REQUIRE(fit.ok());
+    CAPTURE(batches[out]);
+    CHECK(fit->RangeAt(batches[out]).low <= measured[out]);
+    CHECK(measured[out] <= fit->RangeAt(batches[out]).high);
+    CHECK(std::fabs(static_cast<double>(fit->At(batches[out])) /
+                        static_cast<double>(measured[out]) - 1) <= 0.06);
+  }
+}
+
 TEST_CASE("points on a line need no bend") {
   const PointsFit fit = Fitted("1:1100MB,8:1800MB,32:4200MB");  // 1000 + 100 b
   CHECK(fit.curve.constant == doctest::Approx(1e9).epsilon(1e-6));

@@ -37,6 +37,22 @@ TEST_CASE("parameters, gradients and states belong to the layer that owns them")
   CHECK(owned == 4);
 }
 
+// TorchScript calls "blocks.conv1" by the path "conv1": the container is not called.
+TEST_CASE("a container that is not called does not part a layer from its parameters") {
+  std::vector<Trace> traces;
+  for (const std::int64_t b : {2, 4}) {
+    std::string text = test::SampleText(b);
+    for (std::size_t at = 0; (at = text.find(" conv1.weight", at)) != std::string::npos;) {
+      text.insert(at + 1, "blocks.");
+      at += 8;
+    }
+    traces.push_back(*ParseTrace(text, "sample"));
+  }
+  const Result<Program> program = BuildProgram(traces);
+  REQUIRE(program.ok());
+  for (const ModuleInfo& module : program->modules) CHECK(module.path.find("blocks") == std::string::npos);
+}
+
 TEST_CASE("the neighbour that is nearer as a ratio stands for a batch between two") {
   const std::vector<Trace> traces = test::Samples({4, 16});
   const Result<Program> program = BuildProgram(traces);

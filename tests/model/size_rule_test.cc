@@ -36,6 +36,15 @@ TEST_CASE("a table is kept at its points and a guess with a range elsewhere") {
   CHECK(rule.RangeAt(2).low == 0);
 }
 
+TEST_CASE("a table on a line follows it beyond its points, but is not exact") {
+  const SizeRule rule = TableOf({{4, 4000}, {8, 8000}, {16, 16000}});
+  CHECK_FALSE(rule.exact());
+  CHECK(rule.At(2) == 2000);
+  CHECK(rule.At(20) == 20000);
+  CHECK(rule.RangeAt(6).low == 4000);
+  CHECK(rule.RangeAt(6).high == 8000);
+}
+
 TEST_CASE("sizes beyond any device saturate and do not overflow") {
   SizeRule rule{.kind = SizeRule::Kind::kQuadratic,
                 .c0 = SizeRule::kLargest,
