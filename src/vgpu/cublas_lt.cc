@@ -88,14 +88,11 @@ std::optional<Matmul> Describe(cublasLtMatmulDesc_t description, cublasLtMatrixL
   return matmul;
 }
 
-// Empty without a file.
 const MatmulTrees& Trees() {
   static const MatmulTrees* const trees = [] {
-    const std::string path = memmodel::vgpu::MatmulTreesPath();
-    if (path.empty()) return new MatmulTrees;
-    auto read = MatmulTrees::Read(path);
-    if (read.ok()) return new MatmulTrees(*std::move(read));
-    std::fprintf(stderr, "memmodel: %s\n", read.status().message().c_str());
+    auto parsed = MatmulTrees::Parse(memmodel::vgpu::kHopperMatmuls);
+    if (parsed.ok()) return new MatmulTrees(*std::move(parsed));
+    std::fprintf(stderr, "memmodel: libcublasLt: %s\n", parsed.status().message().c_str());
     return new MatmulTrees;
   }();
   return *trees;

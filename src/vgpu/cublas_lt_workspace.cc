@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 #include <string_view>
 
@@ -172,23 +171,22 @@ bool MatmulTrees::ReadNodes(std::istream* in, int depth, std::vector<Node>* node
   return ReadNodes(in, depth + 1, nodes);
 }
 
-Result<MatmulTrees> MatmulTrees::Read(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) return Status::BadInput("cannot read the matmul workspaces " + path);
+Result<MatmulTrees> MatmulTrees::Parse(const std::string& text) {
+  std::istringstream in(text);
   constexpr std::string_view kMagic = "# memmodel matmul workspaces 1; compute capability ";
   std::string line;
   std::getline(in, line);
   MatmulTrees trees;
   if (!line.starts_with(kMagic) ||
       !(std::istringstream(line.substr(kMagic.size())) >> trees.compute_capability_)) {
-    return Status::BadInput(path + " holds no matmul workspaces of version 1");
+    return Status::BadInput("no matmul workspaces of version 1");
   }
   for (std::string word; in >> word;) {
     Tree tree;
     if (word != "tree" ||
         !(in >> tree.element_bytes >> tree.aligned >> tree.batched >> tree.limit) ||
         !ReadNodes(&in, 0, &tree.nodes)) {
-      return Status::BadInput(path + " is damaged: tree " +
+      return Status::BadInput("damaged matmul workspaces: tree " +
                               std::to_string(trees.trees_.size() + 1));
     }
     trees.trees_.push_back(std::move(tree));

@@ -5,8 +5,7 @@
 #define MEMMODEL_SRC_VGPU_CUBLAS_LT_WORKSPACE_H_
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ struct Matmul {
 // those of Bytes() in the source file.
 class MatmulTrees {
  public:
-  static Result<MatmulTrees> Read(const std::string& path);
+  static Result<MatmulTrees> Parse(const std::string& text);
 
   [[nodiscard]] int compute_capability() const { return compute_capability_; }
 
@@ -61,15 +60,8 @@ class MatmulTrees {
   std::vector<Tree> trees_;
 };
 
-// cudnn/hopper.matmuls beside the folder of the device file; empty if it is not there.
-inline std::string MatmulTreesPath() {
-  const char* device = std::getenv("MEMMODEL_VGPU_DEVICE");
-  if (device == nullptr) return {};
-  const std::filesystem::path path =
-      std::filesystem::path(device).parent_path() / ".." / "cudnn" / "hopper.matmuls";
-  std::error_code error;
-  return std::filesystem::exists(path, error) ? path.string() : std::string();
-}
+// data/cudnn/hopper.matmuls, which the build puts into the library.
+extern const char* const kHopperMatmuls;
 
 }  // namespace memmodel::vgpu
 

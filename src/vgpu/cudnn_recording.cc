@@ -8,7 +8,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "src/vgpu/cublas_lt_workspace.h"
 #include "src/vgpu/cudnn_properties.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
@@ -65,18 +64,19 @@ bool CheckedByGraph(cudnnBackendDescriptorType_t type) {
 
 constexpr cudnnBackendDescriptorType_t kDevice = CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
 
-// A file for each real library and device, and for what the answers of the
-// stand-ins follow from, which cuDNN's follow from in turn: another file has another size or time.
+// A file for each real library and device, and for the stand-ins of cuDNN and of cublasLt,
+// which cuDNN asks: another file has another size or time.
 std::string CachePath(const std::string& folder, const std::string& library,
                       const std::string& device) {
   if (folder.empty()) return folder;
   Dl_info self{};
   dladdr(reinterpret_cast<const void*>(&CachePath), &self);
+  const std::string own = self.dli_fname == nullptr ? "" : self.dli_fname;
+  const std::string blas = own.substr(0, own.rfind('/') + 1) + "libcublasLt.so.13";
   Digester digester;
-  for (const std::string& file :
-       {library, std::string(self.dli_fname == nullptr ? "" : self.dli_fname), MatmulTreesPath()}) {
+  for (const std::string& file : {library, own, blas}) {
     struct stat info {};
-    if (!file.empty() && stat(file.c_str(), &info) != 0) return {};
+    if (stat(file.c_str(), &info) != 0) return {};
     digester.Add(info.st_size).Add(info.st_mtim.tv_sec).Add(info.st_mtim.tv_nsec);
   }
   const Digest digest = digester.Add(device).digest();

@@ -1,10 +1,9 @@
 #include "src/vgpu/cublas_lt_workspace.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <string>
 
 namespace memmodel::vgpu {
@@ -30,32 +29,13 @@ Matmul Packed(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch
   return matmul;
 }
 
-class File {
- public:
-  explicit File(const std::string& text) {
-    char name[] = "/tmp/memmodel-matmuls-test-XXXXXX";
-    const int file = mkstemp(name);
-    REQUIRE(file >= 0);
-    close(file);
-    path_ = name;
-    std::ofstream(path_) << text;
-  }
-  ~File() { unlink(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 const std::string kHeader =
     "# memmodel matmul workspaces 1; compute capability 90; source: this test\n";
 
 // The answer of a tree of one leaf for floats in rows of whole 16 bytes.
 std::int64_t Leaf(const std::string& formula, const Matmul& matmul, std::int64_t limit) {
-  const File file(kHeader + "tree 4 1 0 " + std::to_string(limit) + "\n= " + formula + "\n");
-  const auto trees = MatmulTrees::Read(file.path());
+  const auto trees =
+      MatmulTrees::Parse(kHeader + "tree 4 1 0 " + std::to_string(limit) + "\n= " + formula + "\n");
   REQUIRE(trees.ok());
   CHECK(trees->compute_capability() == 90);
   return trees->Workspace(matmul, limit, kMultiprocessors);
@@ -79,11 +59,11 @@ TEST_CASE("the formulas of a leaf, worked out on paper") {
 }
 
 TEST_CASE("the tree of the kind of product, and the branch of its features") {
-  const File file(kHeader +
-                  "tree 4 1 0 1024\n? t128x128 0.5\n? k 64\n= fixed 16\n= fixed 32\n= fixed 48\n"
-                  "tree 4 1 0 4096\n= fixed 64\n"
-                  "tree 2 0 1 1024\n= fixed 80\n");
-  const auto trees = MatmulTrees::Read(file.path());
+  const auto trees = MatmulTrees::Parse(
+      kHeader +
+      "tree 4 1 0 1024\n? t128x128 0.5\n? k 64\n= fixed 16\n= fixed 32\n= fixed 48\n"
+      "tree 4 1 0 4096\n= fixed 64\n"
+      "tree 2 0 1 1024\n= fixed 80\n");
   REQUIRE(trees.ok());
   const auto of = [&](const Matmul& matmul, std::int64_t limit) {
     return trees->Workspace(matmul, limit, kMultiprocessors);
@@ -99,24 +79,25 @@ TEST_CASE("the tree of the kind of product, and the branch of its features") {
 
 TEST_CASE("damaged files are refused") {
   for (const char* text : {"", "tree 4 1 0 1024\n= fixed 16\n"}) {
-    CHECK_FALSE(MatmulTrees::Read(File(text).path()).ok());
+    CHECK_FALSE(MatmulTrees::Parse(text).ok());
   }
   for (const char* text :
        {"tree 4 1 0 1024\n", "tree 4 1 0 1024\n? k 64\n= fixed 16\n", "tree 4 1 0 1024\n= fixed\n",
         "tree 4 1 0 1024\n= split 1 0 0 1 1 1 4 1\n", "tree 4 1 0 1024\n= guess 16\n",
         "tree 4 1 0 1024\n? colour 1\n= fixed 0\n= fixed 0\n", "wood 4 1 0 1024\n= fixed 16\n"}) {
-    CHECK_FALSE(MatmulTrees::Read(File(kHeader + text).path()).ok());
+    CHECK_FALSE(MatmulTrees::Parse(kHeader + text).ok());
   }
   std::string deep = kHeader + "tree 4 1 0 1024\n";
   for (int i = 0; i < 100000; ++i) deep += "? k 64\n";
-  CHECK_FALSE(MatmulTrees::Read(File(deep).path()).ok());
-  CHECK_FALSE(MatmulTrees::Read("/nonexistent").ok());
+  CHECK_FALSE(MatmulTrees::Parse(deep).ok());
 }
 
 // What cuDNN 9.19 answered for 1x1 convolutions on an NVIDIA H200, less the 256
 // bytes that it adds to align the workspace; none of these layers was in the fit.
 TEST_CASE("workspaces of matrix products measured on an H200") {
-  const auto trees = MatmulTrees::Read(MEMMODEL_SOURCE_DIR "/data/cudnn/hopper.matmuls");
+  std::stringstream text;
+  text << std::ifstream(MEMMODEL_SOURCE_DIR "/data/cudnn/hopper.matmuls").rdbuf();
+  const auto trees = MatmulTrees::Parse(text.str());
   REQUIRE(trees.ok());
   const auto of = [&](const Matmul& matmul, std::int64_t limit) {
     return trees->Workspace(matmul, limit * kMiB, kMultiprocessors);
