@@ -87,9 +87,9 @@ Status Describe(const RunOptions& options, const Runs& runs, const ScriptRun& ru
   prediction.peak = runs.PeakOf(report);
   const ContextEstimate& context = runs.context();
   prediction.context = context.value;
-  prediction.interval = Interval{prediction.peak->reserved + context.low,
-                                 prediction.peak->reserved + context.high + report.bucket_bytes,
-                                 context.basis};
+  prediction.interval =
+      Interval{prediction.peak->reserved + context.low,
+               prediction.peak->reserved + context.high + report.bucket_bytes, context.basis};
   AddNotes(options, report, run, answer);
   return DescribeTrace(options, report, answer);
 }

@@ -77,8 +77,8 @@ class Answerer {
     if (!prediction.unknown.empty()) return {};
     std::int64_t retries = 0;
     for (const RankMemory& rank : answer_.ranks) retries = std::max(retries, rank.retries);
-    const bool fits = retries == 0 && prediction.peak->device + Runs::MayComeOnTop(run) <=
-                                          runs_.TargetBytes();
+    const bool fits =
+        retries == 0 && prediction.peak->device + Runs::MayComeOnTop(run) <= runs_.TargetBytes();
     prediction.verdict = fits ? Verdict::kFits : Verdict::kDoesNotFit;
     prediction.reason = Reason(retries);
     return {};

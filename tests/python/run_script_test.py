@@ -159,12 +159,14 @@ if __name__ == "__main__":
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for context, workers in (("fork", 2), ("spawn", 1)):
         for (x,) in torch.utils.data.DataLoader(data, 16, num_workers=workers, multiprocessing_context=context):
+            torch.nn.Identity()(x[0, :3])  # as torchvision's transforms: a module, but not the one that trains
             model(x.cuda()).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
     print("DONE")
 """
-        _, output = self.answer("--steps", "0", command=self.python(text), environment={"PYTHONPATH": self.folder.name})
+        answer, output = self.answer("--steps", "0", command=self.python(text), environment={"PYTHONPATH": self.folder.name})
+        self.assertEqual(answer["batch"], 16)
         self.assertIn("MINE 1\n", output)
         self.assertIn("DONE\n", output)
 

@@ -85,10 +85,12 @@ class Steps:
     def forward_begins(self, module, arguments):
         if not self._run.live() or self._inside_backward():
             return
+        tensor = history.first_tensor(self._torch, arguments)
+        if tensor is None:
+            tensor = history.first_tensor(self._torch, self._run.keyword_arguments())
+        if not self._on_gpu(module, tensor):  # torchvision's transforms are modules as well
+            return
         if self.phase in (LOAD, NONE):
-            tensor = history.first_tensor(self._torch, arguments)
-            if tensor is None:
-                tensor = history.first_tensor(self._torch, self._run.keyword_arguments())
             if tensor is not None and tensor.dim() > 0:
                 self.batch = int(tensor.shape[0])
             self._begin_step()
@@ -97,6 +99,10 @@ class Steps:
             self._enter(FORWARD)
         if self._run.tagging():
             self._tag_module(module, arguments)
+
+    @staticmethod
+    def _on_gpu(module, tensor):
+        return (tensor is not None and tensor.is_cuda) or any(p.is_cuda for p in module.parameters())
 
     def _begin_step(self):
         self._run.first_step_begins()
