@@ -75,21 +75,18 @@ TEST_CASE("three points of Faster R-CNN are met") {
 
 // Faster R-CNN (torchvision, ResNet-50 FPN) at 320 pixels, SGD, fp32, three steps, as
 // nvidia-smi showed it (NVIDIA H200, driver 580.159, torch 2.11.0).
-TEST_CASE("a measured batch of Faster R-CNN between three others lies in their interval") {
-  const std::int64_t batches[] = {1, 8, 16, 32};
-  const Bytes measured[] = {1728053248, 3938451456, 5989466112, 10886316032};
-  for (const int out : {1, 2}) {
-    std::vector<MeasuredPoint> points;
-    for (int i = 0; i < 4; ++i) {
-      if (i != out) points.push_back({batches[i], measured[i], 20 * kMiB});
-    }
-    const Result<PointsFit> fit = FitPoints(points);
-    REQUIRE(fit.ok());
-    CAPTURE(batches[out]);
-    CHECK(fit->RangeAt(batches[out]).low <= measured[out]);
-    CHECK(measured[out] <= fit->RangeAt(batches[out]).high);
-    CHECK(std::fabs(static_cast<double>(fit->At(batches[out])) /
-                        static_cast<double>(measured[out]) - 1) <= 0.06);
+TEST_CASE("three points of Faster R-CNN predict four others that were measured") {
+  const Result<PointsFit> fit = FitPoints(
+      {{1, 1728053248, 20 * kMiB}, {8, 3938451456, 20 * kMiB}, {32, 10886316032, 20 * kMiB}});
+  REQUIRE(fit.ok());
+  const MeasuredPoint others[] = {{4, 2688548864}, {16, 5989466112}, {24, 8453619712}, {64, 20753416192}};
+  for (const MeasuredPoint& p : others) {
+    CAPTURE(p.batch);
+    CHECK(fit->RangeAt(p.batch).low <= p.bytes);
+    CHECK(p.bytes <= fit->RangeAt(p.batch).high);
+    // At 16 what is reserved is below the trend: 4.4 % (docs/fit.md).
+    CHECK(static_cast<double>(fit->At(p.batch)) ==
+          doctest::Approx(static_cast<double>(p.bytes)).epsilon(p.batch == 16 ? 0.045 : 0.03));
   }
 }
 
