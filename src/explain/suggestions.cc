@@ -67,10 +67,11 @@ std::vector<Variant> VariantsOf(const PredictOptions& options, const Prediction&
     list.emplace_back("fused", "true");
   }
   if (trains && batch >= 2 && options.job.accumulate == 1) {
-    Variant& variant = add("two micro-batches of " + std::to_string(batch / 2) +
+    const std::int64_t half = (batch + 1) / 2;  // not fewer samples than now
+    Variant& variant = add("two micro-batches of " + std::to_string(half) +
                            " for each optimizer step (--accumulate 2)");
     variant.options.job.accumulate = 2;
-    variant.batch = batch / 2;
+    variant.batch = half;
     variant.batch_factor = 2;
   }
   if (options.job.alloc_conf.find("expandable_segments") == std::string::npos) {
