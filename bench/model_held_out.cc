@@ -107,8 +107,9 @@ struct Errors {
   [[nodiscard]] std::string Text() {
     std::sort(errors.begin(), errors.end());
     char text[100];
-    std::snprintf(text, sizeof text, "equal %2d of %zu, in range %2d, error %.3f %% to %.2f %%", equal,
-                  errors.size(), inside, 100 * errors[errors.size() / 2], 100 * errors.back());
+    std::snprintf(text, sizeof text, "equal %2d of %zu, in range %2d, error %.3f %% to %.2f %%",
+                  equal, errors.size(), inside, 100 * errors[errors.size() / 2],
+                  100 * errors.back());
     return text;
   }
 };
@@ -163,9 +164,10 @@ Status JudgeParts(const MemoryModel& model, const std::vector<Trace>& every) {
   const auto mib = [&](double sum) {
     return sum / static_cast<double>(std::max<std::int64_t>(w.count, 1)) / (1 << 20);
   };
-  std::printf("  exact with all batches: %" PRId64
-              " requests; workspaces of %d layers, mean error: fit %.3f MiB, constant %.3f, line %.3f\n",
-              s.requests - s.fitted, w.layers, mib(w.fit), mib(w.constant), mib(w.line));
+  std::printf(
+      "  exact with all batches: %" PRId64
+      " requests; workspaces of %d layers, mean error: fit %.3f MiB, constant %.3f, line %.3f\n",
+      s.requests - s.fitted, w.layers, mib(w.fit), mib(w.constant), mib(w.line));
   return {};
 }
 

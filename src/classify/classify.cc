@@ -12,6 +12,7 @@
 
 #include "memmodel/breakdown.h"
 #include "src/classify/lives.h"
+#include "src/classify/owner.h"
 
 namespace memmodel {
 namespace {
@@ -44,9 +45,7 @@ class Layers {
 
   // The module that owns the parameter "layer1.0.conv1.weight".
   LayerMemory& OwnerOf(TextId parameter) {
-    const std::string_view name = trace_.Text(parameter);
-    const std::size_t dot = name.rfind('.');
-    return At(dot == std::string_view::npos ? std::string_view() : name.substr(0, dot));
+    return At(memmodel::OwnerOf(trace_.modules, trace_.Text(parameter)));
   }
 
   std::vector<LayerMemory> Take() {

@@ -109,7 +109,7 @@ std::optional<MemoryModel> ModelOrFail(const Arguments& arguments,
 }
 
 void FitModelOrFail(const Arguments& arguments, const std::optional<GpuBudget>& budget,
-                     Context& context) {
+                    Context& context) {
   const std::optional<MemoryModel> model = ModelOrFail(arguments, budget, context);
   if (!model) return;
   if (!arguments.output.empty()) {
@@ -146,7 +146,8 @@ void Run(const Arguments& arguments, Context& context) {
 void AddFit(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* sub = app.add_subcommand(
-      "fit", "a model of the batch from a model file or its traces, or a curve from measured points");
+      "fit",
+      "a model of the batch from a model file or its traces, or a curve from measured points");
   sub->footer(
       "Examples: memmodel fit --model resnet50.pt --gpu-mem 24G -o resnet50.model\n"
       "          memmodel fit --points 1:2.1GB,8:3.8GB,32:8.4GB --gpu-mem 24G\n"
@@ -156,8 +157,9 @@ void AddFit(CLI::App& app, Context& context) {
   AddJobFlags(sub, &arguments->job);
   sub->get_option("--model")->required(false);
   sub->get_option("--gpu-mem")
-      ->description("memory of the card: solve the largest batch too; 24G and 24GiB are 24*2^30 "
-                    "bytes, 24GB is 24*10^9");
+      ->description(
+          "memory of the card: solve the largest batch too; 24G and 24GiB are 24*2^30 "
+          "bytes, 24GB is 24*10^9");
   sub->add_option("TRACE", arguments->traces,
                   "traces of one job, each at one batch ('memmodel trace' writes them), or one "
                   "saved model");

@@ -13,7 +13,8 @@ namespace {
 
 class JobFitter {
  public:
-  JobFitter(const FitJobOptions& options, JobTracer* tracer) : options_(options), tracer_(*tracer) {}
+  JobFitter(const FitJobOptions& options, JobTracer* tracer)
+      : options_(options), tracer_(*tracer) {}
 
   Result<MemoryModel> Run() {
     if (Status s = First(); !s.ok()) return s;
@@ -44,8 +45,7 @@ class JobFitter {
         const UnknownRead& read = run->answer.unknown.front();
         return Status::Unknown(ReasonForUnknown({read.op, read.module}));
       }
-      const ContextEstimate context =
-          ContextOf(options_.predict.device, run->answer, &run->trace);
+      const ContextEstimate context = ContextOf(options_.predict.device, run->answer, &run->trace);
       context_ = std::max(context_, context.value);
       traces_.push_back(std::move(run->trace));
       traced_.insert(batch);

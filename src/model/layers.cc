@@ -238,7 +238,8 @@ std::vector<RequestGroup> Groups(const Program& program, const KeyOf& key_of) {
     const auto [it, added] = index.try_emplace(key, groups.size());
     if (added) {
       RequestGroup group{.phase = places[i].phase, .mask = *mask};
-      if (event.op >= 0) group.operator_name = program.operators[static_cast<std::size_t>(event.op)];
+      if (event.op >= 0)
+        group.operator_name = program.operators[static_cast<std::size_t>(event.op)];
       if (event.module >= 0) {
         group.module_path = program.modules[static_cast<std::size_t>(event.module)].path;
       }

@@ -14,6 +14,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "src/classify/owner.h"
 #include "src/core/align.h"
 #include "src/model/items.h"
 
@@ -36,27 +37,6 @@ class Interner {
  private:
   std::unordered_map<std::string, std::int32_t> index_;
 };
-
-// True if `module` is `owner` without some of its inner names: TorchScript's call
-// stack leaves out containers that are not called, so that the owner
-// "transformer.h.0.ln_1" is called as "transformer.0.ln_1".
-bool SkipsContainersOf(std::string_view module, std::string_view owner) {
-  const auto name = [](std::string_view path) { return path.substr(path.rfind('.') + 1); };
-  if (module.size() >= owner.size() || name(module) != name(owner)) return false;
-  while (!module.empty()) {
-    const std::string_view part = module.substr(0, module.find('.'));
-    std::size_t end = 0;
-    while (true) {
-      if (owner.empty()) return false;
-      end = std::min(owner.find('.'), owner.size());
-      const bool same = owner.substr(0, end) == part;
-      owner.remove_prefix(std::min(end + 1, owner.size()));
-      if (same) break;
-    }
-    module.remove_prefix(std::min(part.size() + 1, module.size()));
-  }
-  return owner.empty();
-}
 
 struct Node {
   ProgramEvent event;  // target: of an allocation unused, of a release a node's id
@@ -160,8 +140,8 @@ class Merger {
         if (node.event.kind == EventKind::kAlloc) op_of[static_cast<std::size_t>(node.id)] = op;
         if (node.event.kind != EventKind::kFree) continue;
         const std::string& name = names[static_cast<std::size_t>(op)];
-        const bool asks = name.find("conv") != std::string::npos ||
-                          name.find("cudnn") != std::string::npos;
+        const bool asks =
+            name.find("conv") != std::string::npos || name.find("cudnn") != std::string::npos;
         const auto block = static_cast<std::size_t>(node.event.target);
         chosen[block] = asks && op_of[block] == op;
       }
@@ -225,18 +205,10 @@ class Merger {
                        item.role == TensorRole::kGradient ||
                        item.role == TensorRole::kOptimizerState;
     if (owned && item.kind == EventKind::kAlloc) {
-      std::string path(trace_->Text(item.text));
-      const std::size_t dot = path.rfind('.');
-      path.resize(dot == std::string::npos ? 0 : dot);
-      const ModuleInfo* called = nullptr;
+      const std::string path = OwnerOf(trace_->modules, trace_->Text(item.text));
       for (const ModuleInfo& info : trace_->modules) {
         if (info.path == path) return modules_.Add(info.type + "\n" + info.path);
-        if (SkipsContainersOf(info.path, path) &&
-            (called == nullptr || info.path.size() > called->path.size())) {
-          called = &info;
-        }
       }
-      if (called != nullptr) return modules_.Add(called->type + "\n" + called->path);
       return modules_.Add("\n" + path);
     }
     if (item.module == ModuleId::kNone) return -1;

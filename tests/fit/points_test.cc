@@ -79,7 +79,8 @@ TEST_CASE("three points of Faster R-CNN predict four others that were measured")
   const Result<PointsFit> fit = FitPoints(
       {{1, 1728053248, 20 * kMiB}, {8, 3938451456, 20 * kMiB}, {32, 10886316032, 20 * kMiB}});
   REQUIRE(fit.ok());
-  const MeasuredPoint others[] = {{4, 2688548864}, {16, 5989466112}, {24, 8453619712}, {64, 20753416192}};
+  const MeasuredPoint others[] = {
+      {4, 2688548864}, {16, 5989466112}, {24, 8453619712}, {64, 20753416192}};
   for (const MeasuredPoint& p : others) {
     CAPTURE(p.batch);
     CHECK(fit->RangeAt(p.batch).low <= p.bytes);

@@ -50,7 +50,8 @@ TEST_CASE("a container that is not called does not part a layer from its paramet
   }
   const Result<Program> program = BuildProgram(traces);
   REQUIRE(program.ok());
-  for (const ModuleInfo& module : program->modules) CHECK(module.path.find("blocks") == std::string::npos);
+  for (const ModuleInfo& module : program->modules)
+    CHECK(module.path.find("blocks") == std::string::npos);
 }
 
 TEST_CASE("the neighbour that is nearer as a ratio stands for a batch between two") {
