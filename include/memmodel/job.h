@@ -80,6 +80,7 @@ struct Job {
   std::string alloc_conf;  // as PYTORCH_ALLOC_CONF
   double clip_grad_norm = 0;  // torch.nn.utils.clip_grad_norm_ before each optimizer step; 0: none
   bool ema = false;           // a second copy of the weights, updated after each step
+  std::string checkpoint;     // modules under activation checkpointing, as fnmatch(3)
 };
 
 }  // namespace memmodel

@@ -202,6 +202,7 @@ std::string FormatJob(const Job& job, Bytes memory_limit) {
                      {"alloc_conf", job.alloc_conf},
                      {"clip_grad_norm", job.clip_grad_norm},
                      {"ema", job.ema},
+                     {"checkpoint", job.checkpoint},
                      {"memory_limit_bytes", memory_limit}};
   // A path may hold any bytes; JSON only text: what is no UTF-8 is replaced, and
   // the child then says that it cannot read the file.

@@ -80,6 +80,11 @@ void AddJobFlags(CLI::App* command, JobFlags* flags) {
       ->add_option("--clip-grad-norm", flags->clip_grad_norm,
                    "clip_grad_norm_ before each optimizer step")
       ->type_name("NORM");
+  command
+      ->add_option("--checkpoint", flags->checkpoint,
+                   "torch.utils.checkpoint around the modules whose paths match, such as "
+                   "'encoder.layers.*'")
+      ->type_name("GLOB");
   command->add_flag("--ema", flags->ema, "keep an exponential moving average of the weights");
   command->add_option("--steps", flags->steps, "optimizer steps to run")
       ->type_name("N")
@@ -207,6 +212,7 @@ Result<PredictOptions> ReadJobFlags(const JobFlags& flags) {
   job.cudnn_benchmark = flags.cudnn_benchmark;
   job.clip_grad_norm = flags.clip_grad_norm;
   job.ema = flags.ema;
+  job.checkpoint = flags.checkpoint;
   job.alloc_conf = flags.alloc_conf;
   options.steps = flags.steps;
   options.parallel_probes = std::max(1, flags.jobs);

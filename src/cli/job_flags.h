@@ -15,7 +15,7 @@
 namespace memmodel::cli {
 
 struct JobFlags {
-  std::string model, gpu, gpu_mem, optimizer, alloc_conf;
+  std::string model, gpu, gpu_mem, optimizer, alloc_conf, checkpoint;
   std::string precision = "fp32", loss = "auto", mode = "train", step_protocol = "loop";
   std::string device = "virtual", allocator_limit, unknown_count;
   std::vector<std::string> inputs;

@@ -46,6 +46,7 @@ ordered_json Request(const PredictOptions& options, const Prediction& prediction
   request["cudnn_benchmark"] = job.cudnn_benchmark;
   if (job.clip_grad_norm > 0) request["clip_grad_norm"] = job.clip_grad_norm;
   if (job.ema) request["ema"] = true;
+  if (!job.checkpoint.empty()) request["checkpoint"] = job.checkpoint;
   request["steps"] = options.steps;
   request["step_protocol"] = Name(job.step_protocol);
   request["device"] = Name(job.device);

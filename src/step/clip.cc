@@ -37,7 +37,11 @@ void ClipGradNorm(const std::vector<NamedTensor>& parameters, double max_norm) {
     }
     total = at::linalg_vector_norm(at::stack(norms), 2.0);
   }
-  const at::Tensor coefficient = max_norm / (total + 1e-6);
+  const at::Tensor coefficient = [&] {  // max_norm / (total + 1e-6), as Tensor.__rtruediv__
+    const at::Tensor sum = total + 1e-6;
+    const at::Tensor reciprocal = sum.reciprocal();
+    return reciprocal * max_norm;
+  }();
   const at::Tensor clamped = at::clamp(coefficient, std::nullopt, 1.0);
   for (const auto& group : GroupTensors(grads)) at::_foreach_mul_(group, clamped);
 }

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 
 #include <map>
+#include <utility>
 
 namespace memmodel::step {
 
@@ -16,40 +17,49 @@ at::Tensor GradScaler::Scale(const at::Tensor& loss) {
   return loss * scale_;
 }
 
-at::Tensor GradScaler::CheckAndUnscale(Optimizer& optimizer, const at::Tensor& inv_scale) {
-  at::Tensor found_inf = at::full({}, 0.0, scale_.options());
+at::Tensor GradScaler::CheckAndUnscale(Optimizer& optimizer, const at::Tensor& inv_scale,
+                                       const at::Tensor& zero) {
   const at::NoGradGuard no_grad;
   std::map<at::ScalarType, TensorList> by_dtype;
   for (const NamedTensor& parameter : optimizer.parameters()) {
     const at::Tensor& grad = parameter.tensor.grad();
     if (grad.defined()) by_dtype[grad.scalar_type()].push_back(grad);
   }
+  // _MultiDeviceReplicator copies even to the device that a tensor is on.
+  at::Tensor found_inf = zero.clone();
+  const at::Tensor replica = inv_scale.clone();
   for (auto& [dtype, grads] : by_dtype) {
-    at::_amp_foreach_non_finite_check_and_unscale_(grads, found_inf, inv_scale);
+    at::_amp_foreach_non_finite_check_and_unscale_(grads, found_inf, replica);
   }
   return found_inf;
 }
 
 void GradScaler::Unscale(Optimizer& optimizer) {
-  const at::Tensor inv_scale = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  found_inf_ = CheckAndUnscale(optimizer, inv_scale);
+  at::Tensor inv_scale = scale_.to(at::kDouble);
+  inv_scale = inv_scale.reciprocal();
+  inv_scale = inv_scale.to(at::kFloat);
+  const at::Tensor zero = at::full({}, 0.0, scale_.options());
+  found_inf_ = CheckAndUnscale(optimizer, inv_scale, zero);
 }
 
 void GradScaler::Step(Optimizer& optimizer) {
-  if (optimizer.TakesScaler()) {
-    at::Tensor grad_scale;
-    if (!found_inf_.defined()) {
-      const at::Tensor one = at::full({}, 1.0, scale_.options());
-      found_inf_ = CheckAndUnscale(optimizer, one);
-      grad_scale = scale_ * 1;
-    }
-    optimizer.SetScaler(grad_scale, 0 + found_inf_);
+  if (!optimizer.TakesScaler()) {
+    if (!found_inf_.defined()) Unscale(optimizer);
     optimizer.Step();
-    optimizer.SetScaler({}, {});
     return;
   }
-  if (!found_inf_.defined()) Unscale(optimizer);
+  const bool unscaled = found_inf_.defined();
+  if (!unscaled) {
+    const at::Tensor one = at::full({}, 1.0, scale_.options());
+    const at::Tensor zero = at::full({}, 0.0, scale_.options());
+    found_inf_ = CheckAndUnscale(optimizer, one, zero);
+  }
+  at::Tensor found_inf = found_inf_ + 0;
+  at::Tensor grad_scale;
+  if (!unscaled) grad_scale = scale_ * 1;
+  optimizer.SetScaler(std::move(grad_scale), std::move(found_inf));
   optimizer.Step();
+  optimizer.SetScaler({}, {});
 }
 
 void GradScaler::Update() {

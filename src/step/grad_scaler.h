@@ -18,7 +18,8 @@ class GradScaler {
   void Update();
 
  private:
-  at::Tensor CheckAndUnscale(Optimizer& optimizer, const at::Tensor& inv_scale);
+  at::Tensor CheckAndUnscale(Optimizer& optimizer, const at::Tensor& inv_scale,
+                             const at::Tensor& zero);
 
   at::Tensor scale_;
   at::Tensor growth_tracker_;

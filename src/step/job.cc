@@ -142,6 +142,7 @@ Result<Job> ParseJob(std::string_view line) {
   members.Read("cudnn_benchmark", &job.cudnn_benchmark);
   members.Read("clip_grad_norm", &job.clip_grad_norm);
   members.Read("ema", &job.ema);
+  members.Read("checkpoint", &job.checkpoint);
   std::string protocol = "loop";
   members.ReadChoice("step_protocol", kProtocolNames, &protocol);
   job.protocol = protocol == "loop"      ? StepProtocol::kLoop

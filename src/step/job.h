@@ -51,6 +51,7 @@ struct Job {
   bool cudnn_benchmark = false;
   double clip_grad_norm = 0;  // 0: none; else torch.nn.utils.clip_grad_norm_
   bool ema = false;           // a second copy of the weights, updated each step
+  std::string checkpoint;     // glob of the modules under activation checkpointing; empty: none
   StepProtocol protocol = StepProtocol::kLoop;
   std::string alloc_conf;        // as PYTORCH_CUDA_ALLOC_CONF
   Bytes memory_limit_bytes = 0;  // host memory a probe may use; 0: no limit

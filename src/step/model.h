@@ -41,6 +41,14 @@ class Model {
   virtual void ToDtype(at::ScalarType dtype) = 0;  // floating-point tensors only
   virtual void SetTraining(bool training) = 0;
 
+  // Runs modules whose paths match `glob` under activation checkpointing, if calls of
+  // modules can be run again.
+  virtual Status Checkpoint(const std::string& glob) {
+    return Status::InvalidArgument("--checkpoint " + glob +
+                                   ": the modules of a torch.export graph are no calls that could "
+                                   "be run again; give a TorchScript file (.pt) of the network");
+  }
+
   // Does what every run of forward would do first, if that needs no device. For the
   // caller's autograd and autocast state.
   virtual void Prepare() {}

@@ -14,52 +14,51 @@
 namespace memmodel::step {
 namespace {
 
+constexpr OptimizerTraits kAdafactor = {
+    .lr = 1e-2, .has_capturable = false, .foreach_by_default = false};
+constexpr OptimizerTraits kMuon = {.lr = 1e-3,
+                                   .weight_decay = 0.1,
+                                   .has_maximize = false,
+                                   .has_capturable = false,
+                                   .foreach_by_default = false};
+
 class Adafactor : public Optimizer {
  public:
   Adafactor(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "row_var", "col_var", "variance"}),
-        lr_(options.Number("lr", 1e-2)),
-        beta2_decay_(options.Number("beta2_decay", -0.8)),
-        weight_decay_(options.Number("weight_decay", 0)),
-        maximize_(options.Flag("maximize", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false,
-                                                   /*foreach_by_default=*/false)) {
+      : Optimizer(options, kAdafactor, std::move(parameters),
+                  {"step", "row_var", "col_var", "variance"}),
+        beta2_decay_(options.Number("beta2_decay", -0.8)) {
     options.Number("d", 1);
-  }
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      const at::Tensor& grad = active.grads[i];
-      State(kStep, k) = NewStep(active.params[i], /*on_device=*/false);
-      if (grad.dim() > 1) {
-        std::vector<std::int64_t> shape = grad.sizes().vec();
-        shape[shape.size() - 1] = 1;
-        State(kRow, k) = grad.new_zeros(shape);
-        shape = grad.sizes().vec();
-        shape[shape.size() - 2] = 1;
-        State(kCol, k) = grad.new_zeros(shape);
-      } else {
-        State(kVariance, k) = at::zeros_like(grad);
-      }
-    }
-    if (implementation_ == Implementation::kForeach) {
-      for (const Active& group : Groups(active)) {
-        // Matrices, then vectors; whichever comes first in the list goes first.
-        const bool matrix_first = group.grads.front().dim() > 1;
-        Foreach(Part(group, matrix_first), matrix_first);
-        Foreach(Part(group, !matrix_first), !matrix_first);
-      }
-      estimates_.clear();
-    } else {
-      SingleTensor(active);
-    }
   }
 
  private:
   enum Slot : std::size_t { kStep, kRow, kCol, kVariance };
+
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& grad) override {
+    State(kStep, k) = NewStep(param);
+    if (grad.dim() > 1) {
+      std::vector<std::int64_t> shape = grad.sizes().vec();
+      shape[shape.size() - 1] = 1;
+      State(kRow, k) = grad.new_zeros(shape);
+      shape = grad.sizes().vec();
+      shape[shape.size() - 2] = 1;
+      State(kCol, k) = grad.new_zeros(shape);
+    } else {
+      State(kVariance, k) = at::zeros_like(grad);
+    }
+  }
+
+  void Foreach(const Active& active) override {
+    TensorList updates, estimates, grads;
+    for (const Active& group : Groups(active)) {
+      // Matrices, then vectors; whichever comes first in the list goes first.
+      const bool matrix_first = group.grads.front().dim() > 1;
+      for (const bool matrices : {matrix_first, !matrix_first}) {
+        const Active part = Part(group, matrices);
+        if (!part.index.empty()) Foreach(part, matrices, grads, estimates, updates);
+      }
+    }
+  }
 
   static Active Part(const Active& group, bool matrices) {
     Active part;
@@ -81,12 +80,12 @@ class Adafactor : public Optimizer {
     return at::norm(grad, 2, {dim}, /*keepdim=*/true);
   }
 
-  void SingleTensor(const Active& active) {
-    at::Tensor grad, row_mean, col_mean, estimate, squared, update;
+  void SingleTensor(const Active& active) override {
+    at::Tensor update, squared, estimate, col_mean, row_mean, grad;
     for (std::size_t i = 0; i < active.index.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
+      Negate(grad, active.grads[i], /*one_statement=*/true);
       State(kStep, k).add_(1);
       const double weight = std::pow(State(kStep, k).item<double>(), beta2_decay_);
       param.norm(2);
@@ -110,9 +109,12 @@ class Adafactor : public Optimizer {
     }
   }
 
-  void Foreach(const Active& group, bool matrices) {
-    if (group.index.empty()) return;
-    grads_ = maximize_ ? TensorList(at::_foreach_neg(group.grads)) : group.grads;
+  // The three lists are Python's variables: what one group leaves in them lives until
+  // the next one assigns them.
+  void Foreach(const Active& group, bool matrices, TensorList& grads, TensorList& estimates,
+               TensorList& updates) {
+    grads = group.grads;
+    Negate(grads);
     TensorList steps = Gather(kStep, group.index);
     AdvanceSteps(steps);
     std::vector<at::Scalar> weights;
@@ -122,42 +124,41 @@ class Adafactor : public Optimizer {
     for (const at::Tensor& param : group.params) param.norm(2);
     if (weight_decay_ != 0) at::_foreach_mul_(group.params, 1 - lr_ * weight_decay_);
     const double eps = Eps(group.params.front());
+    TensorList made;
     if (matrices) {
       TensorList rows = Gather(kRow, group.index);
       TensorList cols = Gather(kCol, group.index);
-      Mean(rows, -1, weights);
-      Mean(cols, -2, weights);
-      TensorList estimates;
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        estimates.push_back(at::matmul(rows[i], cols[i]));
-      }
-      estimates_ = std::move(estimates);
+      Mean(rows, grads, -1, weights);
+      Mean(cols, grads, -2, weights);
+      for (std::size_t i = 0; i < rows.size(); ++i) made.push_back(at::matmul(rows[i], cols[i]));
+      estimates = std::move(made);
       TensorList means;
       for (const at::Tensor& row : rows) means.push_back(row.mean({-2}, /*keepdim=*/true));
       at::_foreach_clamp_min_(means, eps);
-      at::_foreach_div_(estimates_, means);
+      at::_foreach_div_(estimates, means);
     } else {
       TensorList variances = Gather(kVariance, group.index);
       {
-        const TensorList squared = at::_foreach_mul(grads_, grads_);
+        const TensorList squared = at::_foreach_mul(grads, grads);
         at::_foreach_lerp_(variances, squared, weights);
       }
-      TensorList estimates;
-      for (const at::Tensor& variance : variances) estimates.push_back(variance.clone());
-      estimates_ = std::move(estimates);
+      for (const at::Tensor& variance : variances) made.push_back(variance.clone());
+      estimates = std::move(made);
     }
-    at::_foreach_clamp_min_(estimates_, eps * eps);
-    at::_foreach_rsqrt_(estimates_);
-    at::_foreach_mul_(estimates_, grads_);
-    for (const at::Tensor& update : estimates_) update.norm(2);
-    at::_foreach_mul_(estimates_, std::vector<at::Scalar>(estimates_.size(), -lr_));
-    at::_foreach_add_(group.params, estimates_);
+    at::_foreach_clamp_min_(estimates, eps * eps);
+    at::_foreach_rsqrt_(estimates);
+    at::_foreach_mul_(estimates, grads);
+    updates = estimates;
+    for (const at::Tensor& update : updates) update.norm(2);
+    at::_foreach_mul_(updates, std::vector<at::Scalar>(updates.size(), -lr_));
+    at::_foreach_add_(group.params, updates);
   }
 
-  void Mean(TensorList& variances, std::int64_t dim, const std::vector<at::Scalar>& weights) {
+  static void Mean(TensorList& variances, const TensorList& grads, std::int64_t dim,
+                   const std::vector<at::Scalar>& weights) {
     TensorList means;
     std::vector<at::Scalar> sizes;
-    for (const at::Tensor& grad : grads_) {
+    for (const at::Tensor& grad : grads) {
       means.push_back(NormOver(grad, dim));
       sizes.emplace_back(grad.size(dim));
     }
@@ -166,37 +167,30 @@ class Adafactor : public Optimizer {
     at::_foreach_lerp_(variances, means, weights);
   }
 
-  double lr_;
   double beta2_decay_;
-  double weight_decay_;
-  bool maximize_;
-  Implementation implementation_;
-  TensorList grads_;
-  TensorList estimates_;
 };
 
 class Muon : public Optimizer {
  public:
   Muon(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"momentum_buffer"}),
-        lr_(options.Number("lr", 1e-3)),
-        weight_decay_(options.Number("weight_decay", 0.1)),
+      : Optimizer(options, kMuon, std::move(parameters), {"momentum_buffer"}),
         momentum_(options.Number("momentum", 0.95)),
         nesterov_(options.Flag("nesterov", true)),
         ns_steps_(static_cast<int>(std::clamp(options.Number("ns_steps", 5), 0.0, 99.0))) {
+    options.Number("eps", 1e-7);
     for (const NamedTensor& parameter : this->parameters()) {
       TORCH_CHECK(parameter.tensor.dim() == 2, "Muon only supports 2D parameters; ", parameter.name,
                   " has the shape ", parameter.tensor.sizes());
     }
   }
 
- protected:
-  void Update(const Active& active) override {
+ private:
+  void Start(std::size_t k, const at::Tensor& /*param*/, const at::Tensor& grad) override {
+    State(0, k) = at::zeros_like(grad);
+  }
+
+  void SingleTensor(const Active& active) override {
     at::Tensor update;
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      at::Tensor& buffer = State(0, active.index[i]);
-      if (!buffer.defined()) buffer = at::zeros_like(active.grads[i]);
-    }
     for (std::size_t i = 0; i < active.index.size(); ++i) {
       at::Tensor param = active.params[i];
       at::Tensor& buffer = State(0, active.index[i]);
@@ -208,13 +202,19 @@ class Muon : public Optimizer {
     }
   }
 
- private:
+  void Foreach(const Active& /*active*/) override {
+    TORCH_CHECK(false, "Foreach is not supported for Muon yet");
+  }
+
   [[nodiscard]] at::Tensor Orthogonalize(const at::Tensor& grad) const {
     at::Tensor ortho = grad.to(at::kBFloat16);
     const bool tall = grad.size(0) > grad.size(1);
     if (tall) ortho = ortho.t();
-    ortho.div_(ortho.norm().clamp(1e-7));
-    at::Tensor gram, gram_update;
+    ortho.div_([&] {
+      const at::Tensor norm = ortho.norm();
+      return norm.clamp(1e-7);
+    }());
+    at::Tensor gram_update, gram;
     for (int i = 0; i < ns_steps_; ++i) {
       gram = at::matmul(ortho, ortho.t());
       gram_update = at::addmm(gram, gram, gram, -4.7750, 2.0315);
@@ -223,8 +223,6 @@ class Muon : public Optimizer {
     return tall ? ortho.t() : ortho;
   }
 
-  double lr_;
-  double weight_decay_;
   double momentum_;
   bool nesterov_;
   int ns_steps_;

@@ -9,70 +9,45 @@
 namespace memmodel::step {
 namespace {
 
+constexpr OptimizerTraits kAdam = {.lr = 1e-3, .has_fused = true};
+constexpr OptimizerTraits kAdamW = {.lr = 1e-3, .weight_decay = 1e-2, .has_fused = true};
+
 class Adam : public Optimizer {
  public:
   Adam(OptimizerOptions& options, std::vector<NamedTensor> parameters, bool decoupled)
-      : Optimizer(std::move(parameters), {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
-        lr_(options.Number("lr", 1e-3)),
+      : Optimizer(options, decoupled ? kAdamW : kAdam, std::move(parameters),
+                  {"step", "exp_avg", "exp_avg_sq", "max_exp_avg_sq"}),
         beta1_(options.Entry("betas", 0, 0.9)),
         beta2_(options.Entry("betas", 1, 0.999)),
         eps_(options.Number("eps", 1e-8)),
-        weight_decay_(options.Number("weight_decay", decoupled ? 1e-2 : 0)),
         amsgrad_(options.Flag("amsgrad", false)),
-        maximize_(options.Flag("maximize", false)),
-        capturable_(options.Flag("capturable", false)),
-        decoupled_(options.Flag("decoupled_weight_decay", decoupled)),
-        implementation_(options.ReadImplementation(/*has_fused=*/true)) {}
-
-  [[nodiscard]] bool TakesScaler() const override {
-    return implementation_ == Implementation::kFused;
-  }
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      const at::Tensor& param = active.params[i];
-      State(kStep, k) = NewStep(param, capturable_ || implementation_ == Implementation::kFused);
-      State(kExpAvg, k) = at::zeros_like(param);
-      State(kExpAvgSq, k) = at::zeros_like(param);
-      if (amsgrad_) State(kMaxExpAvgSq, k) = at::zeros_like(param);
-    }
-    switch (implementation_) {
-      case Implementation::kForeach:
-        return Foreach(active);
-      case Implementation::kSingleTensor:
-        return SingleTensor(active);
-      case Implementation::kFused:
-        return Fused(active);
-    }
-  }
+        decoupled_(options.Flag("decoupled_weight_decay", decoupled)) {}
 
  private:
   enum Slot : std::size_t { kStep, kExpAvg, kExpAvgSq, kMaxExpAvgSq };
 
-  void Foreach(const Active& active) {
-    // Variables of the Python loop: what one group leaves in them lives until the
-    // next one assigns them.
-    TensorList correction1;
-    TensorList correction2;
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& /*grad*/) override {
+    State(kStep, k) = NewStep(param);
+    State(kExpAvg, k) = at::zeros_like(param);
+    State(kExpAvgSq, k) = at::zeros_like(param);
+    if (amsgrad_) State(kMaxExpAvgSq, k) = at::zeros_like(param);
+  }
+
+  void Foreach(const Active& active) override {
     TensorList denominator;
+    TensorList correction2;
+    TensorList correction1;
     for (const Active& group : Groups(active)) {
       TensorList grads = group.grads;
       TensorList steps = Gather(kStep, group.index);
       TensorList exp_avg = Gather(kExpAvg, group.index);
       TensorList exp_avg_sq = Gather(kExpAvgSq, group.index);
-      if (maximize_) grads = at::_foreach_neg(grads);
+      Negate(grads);
       AdvanceSteps(steps);
-      if (weight_decay_ != 0) {
-        if (decoupled_) {
-          at::_foreach_mul_(group.params, 1 - lr_ * weight_decay_);
-        } else if (maximize_) {
-          at::_foreach_add_(grads, group.params, weight_decay_);
-        } else {
-          grads = at::_foreach_add(grads, group.params, weight_decay_);
-        }
+      if (decoupled_ && weight_decay_ != 0) {
+        at::_foreach_mul_(group.params, 1 - lr_ * weight_decay_);
+      } else {
+        Decay(grads, group.params);
       }
       at::_foreach_lerp_(exp_avg, grads, 1 - beta1_);
       at::_foreach_mul_(exp_avg_sq, beta2_);
@@ -114,48 +89,59 @@ class Adam : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
+  void SingleTensor(const Active& active) override {
+    at::Tensor denominator, correction2_sqrt, step_size_neg, step_size, correction2, correction1;
     at::Tensor grad;
-    at::Tensor denominator;
-    at::Tensor correction1, correction2, step_size, step_size_neg, correction2_sqrt;
     for (std::size_t i = 0; i < active.params.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
       at::Tensor& step = State(kStep, k);
       at::Tensor& exp_avg = State(kExpAvg, k);
       at::Tensor& exp_avg_sq = State(kExpAvgSq, k);
+      Negate(grad, active.grads[i], /*one_statement=*/true);
       step.add_(1);
-      if (weight_decay_ != 0) {
-        if (decoupled_) {
-          param.mul_(1 - lr_ * weight_decay_);
-        } else {
-          grad = grad.add(param, weight_decay_);
-        }
+      if (decoupled_ && weight_decay_ != 0) {
+        param.mul_(1 - lr_ * weight_decay_);
+      } else {
+        Decay(grad, param);
       }
       exp_avg.lerp_(grad, 1 - beta1_);
       exp_avg_sq.mul_(beta2_).addcmul_(grad, grad, 1 - beta2_);
       at::Tensor& root_of = amsgrad_ ? State(kMaxExpAvgSq, k) : exp_avg_sq;
       if (capturable_) {
-        correction1 = 1 - at::pow(beta1_, step);
-        correction2 = 1 - at::pow(beta2_, step);
-        step_size = lr_ / correction1;
+        const auto correction = [&](double beta) {
+          const at::Tensor power = at::pow(beta, step);
+          return at::rsub(power, 1);
+        };
+        correction1 = correction(beta1_);
+        correction2 = correction(beta2_);
+        step_size = Divide(lr_, correction1);
         step_size_neg = step_size.neg();
         correction2_sqrt = correction2.sqrt();
         if (amsgrad_) root_of.copy_(at::maximum(root_of, exp_avg_sq));
-        denominator =
-            (root_of.sqrt() / (correction2_sqrt * step_size_neg)).add_(eps_ / step_size_neg);
+        denominator = [&] {
+          at::Tensor root = root_of.sqrt();
+          at::Tensor scale = correction2_sqrt * step_size_neg;
+          at::Tensor quotient = root / scale;
+          root.reset();
+          scale.reset();
+          const at::Tensor eps = Divide(eps_, step_size_neg);
+          return quotient.add_(eps);
+        }();
         param.addcdiv_(exp_avg, denominator);
       } else {
         const double t = step.item<double>();
         if (amsgrad_) at::maximum_out(root_of, root_of, exp_avg_sq);
-        denominator = (root_of.sqrt() / std::sqrt(1 - std::pow(beta2_, t))).add_(eps_);
+        denominator = [&] {
+          const at::Tensor root = root_of.sqrt();
+          return (root / std::sqrt(1 - std::pow(beta2_, t))).add_(eps_);
+        }();
         param.addcdiv_(exp_avg, denominator, -lr_ / (1 - std::pow(beta1_, t)));
       }
     }
   }
 
-  void Fused(const Active& active) {
+  void Fused(const Active& active) override {
     for (const Active& group : Groups(active)) {
       TensorList steps = Gather(kStep, group.index);
       const TensorList exp_avg = Gather(kExpAvg, group.index);
@@ -175,16 +161,11 @@ class Adam : public Optimizer {
     }
   }
 
-  double lr_;
   double beta1_;
   double beta2_;
   double eps_;
-  double weight_decay_;
   bool amsgrad_;
-  bool maximize_;
-  bool capturable_;
   bool decoupled_;
-  Implementation implementation_;
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// torch/optim/adadelta.py, asgd.py and rprop.py of PyTorch 2.11. ASGD and Rprop
-// without capturable=True.
+// torch/optim/adadelta.py, asgd.py and rprop.py of PyTorch 2.11.
 #include <ATen/ATen.h>
 
 #include "src/step/optimizer.h"
@@ -7,53 +6,36 @@
 namespace memmodel::step {
 namespace {
 
+constexpr OptimizerTraits kAdadelta = {.lr = 1.0};
+constexpr OptimizerTraits kAsgd = {.lr = 1e-2};
+constexpr OptimizerTraits kRprop = {.lr = 1e-2, .has_weight_decay = false};
+
 class Adadelta : public Optimizer {
  public:
   Adadelta(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "square_avg", "acc_delta"}),
-        lr_(options.Number("lr", 1.0)),
+      : Optimizer(options, kAdadelta, std::move(parameters), {"step", "square_avg", "acc_delta"}),
         rho_(options.Number("rho", 0.9)),
-        eps_(options.Number("eps", 1e-6)),
-        weight_decay_(options.Number("weight_decay", 0)),
-        maximize_(options.Flag("maximize", false)),
-        capturable_(options.Flag("capturable", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false)) {}
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      State(kStep, k) = NewStep(active.params[i], capturable_);
-      State(kSquareAvg, k) = at::zeros_like(active.params[i]);
-      State(kAccDelta, k) = at::zeros_like(active.params[i]);
-    }
-    if (implementation_ == Implementation::kForeach) {
-      Foreach(active);
-    } else {
-      SingleTensor(active);
-    }
-  }
+        eps_(options.Number("eps", 1e-6)) {}
 
  private:
   enum Slot : std::size_t { kStep, kSquareAvg, kAccDelta };
 
-  void Foreach(const Active& active) {
-    TensorList grads, std, deltas;
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& /*grad*/) override {
+    State(kStep, k) = NewStep(param);
+    State(kSquareAvg, k) = at::zeros_like(param);
+    State(kAccDelta, k) = at::zeros_like(param);
+  }
+
+  void Foreach(const Active& active) override {
+    TensorList deltas, std, grads;
     for (const Active& group : Groups(active)) {
       grads = group.grads;
       TensorList steps = Gather(kStep, group.index);
       TensorList square_avg = Gather(kSquareAvg, group.index);
       TensorList acc_delta = Gather(kAccDelta, group.index);
       AdvanceSteps(steps);
-      if (maximize_) grads = at::_foreach_neg(grads);
-      if (weight_decay_ != 0) {
-        if (maximize_) {
-          at::_foreach_add_(grads, group.params, weight_decay_);
-        } else {
-          grads = at::_foreach_add(grads, group.params, weight_decay_);
-        }
-      }
+      Negate(grads);
+      Decay(grads, group.params);
       at::_foreach_mul_(square_avg, rho_);
       at::_foreach_addcmul_(square_avg, grads, grads, 1 - rho_);
       std = at::_foreach_add(square_avg, eps_);
@@ -68,14 +50,14 @@ class Adadelta : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
-    at::Tensor grad, std, delta;
+  void SingleTensor(const Active& active) override {
+    at::Tensor delta, std, grad;
     for (std::size_t i = 0; i < active.index.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
       State(kStep, k).add_(1);
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
-      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
+      Negate(grad, active.grads[i], /*one_statement=*/false);
+      Decay(grad, param);
       State(kSquareAvg, k).mul_(rho_).addcmul_(grad, grad, 1 - rho_);
       std = State(kSquareAvg, k).add(eps_).sqrt_();
       delta = State(kAccDelta, k).add(eps_).sqrt_();
@@ -85,62 +67,44 @@ class Adadelta : public Optimizer {
     }
   }
 
-  double lr_;
   double rho_;
   double eps_;
-  double weight_decay_;
-  bool maximize_;
-  bool capturable_;
-  Implementation implementation_;
 };
 
-// Its counters live on the device and are read back by Python; only step sizes
-// depend on them, until step t0 (a million) is reached.
+// Its counters live on the device and are read back by Python unless it is capturable;
+// only step sizes depend on them, until step t0 (a million) is reached.
 class Asgd : public Optimizer {
  public:
   Asgd(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "eta", "mu", "ax"}),
-        lr_(options.Number("lr", 1e-2)),
+      : Optimizer(options, kAsgd, std::move(parameters), {"step", "eta", "mu", "ax"}),
         lambd_(options.Number("lambd", 1e-4)),
         alpha_(options.Number("alpha", 0.75)),
-        weight_decay_(options.Number("weight_decay", 0)),
-        maximize_(options.Flag("maximize", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false)) {
-    options.Number("t0", 1e6);
-  }
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      const auto scalar = active.params[i].options().dtype(at::kFloat).requires_grad(false);
-      State(kStep, k) = at::zeros({}, scalar);
-      State(kEta, k) = at::scalar_tensor(lr_).to(scalar).clone();
-      State(kMu, k) = at::ones({}, scalar);
-      State(kAx, k) = at::zeros_like(active.params[i]);
-    }
-    if (implementation_ == Implementation::kForeach) {
-      Foreach(active);
-    } else {
-      SingleTensor(active);
-    }
-  }
+        t0_(options.Number("t0", 1e6)) {}
 
  private:
   enum Slot : std::size_t { kStep, kEta, kMu, kAx };
 
-  void Foreach(const Active& active) {
-    TensorList grads, new_etas, new_mus;
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& /*grad*/) override {
+    const auto scalar = param.options().dtype(at::kFloat).requires_grad(false);
+    State(kStep, k) = at::zeros({}, scalar);
+    State(kEta, k) = [&] {
+      const at::Tensor rate = at::scalar_tensor(lr_).to(scalar);
+      return rate.clone();
+    }();
+    State(kMu, k) = at::ones({}, scalar);
+    State(kAx, k) = at::zeros_like(param);
+  }
+
+  void Foreach(const Active& active) override {
+    TensorList new_etas, new_mus, intermediate, grads;
     for (const Active& group : Groups(active)) {
       grads = group.grads;
       TensorList steps = Gather(kStep, group.index);
       TensorList etas = Gather(kEta, group.index);
       TensorList mus = Gather(kMu, group.index);
       TensorList axs = Gather(kAx, group.index);
-      if (maximize_) grads = at::_foreach_neg(grads);
+      Negate(grads);
       AdvanceSteps(steps);
-      TensorList intermediate;
       if (weight_decay_ != 0) {
         if (maximize_) {
           at::_foreach_add_(grads, group.params, weight_decay_);
@@ -157,10 +121,23 @@ class Asgd : public Optimizer {
       intermediate = at::_foreach_sub(group.params, axs);
       at::_foreach_addcmul_(axs, intermediate, mus);
       intermediate.clear();
-      TensorList etas_now, mus_now;
-      for (const at::Tensor& step : steps) {
-        etas_now.push_back(at::pow(step * (lambd_ * lr_) + 1, alpha_).reciprocal() * lr_);
+      if (capturable_) {
+        new_mus = at::_foreach_sub(steps, t0_);
+        at::_foreach_maximum_(new_mus, 1.0);
+        at::_foreach_reciprocal_(new_mus);
+        at::_foreach_copy_(mus, new_mus);
+        new_mus.clear();
+        new_etas = at::_foreach_mul(steps, lambd_);
+        at::_foreach_mul_(new_etas, lr_);
+        at::_foreach_add_(new_etas, 1);
+        at::_foreach_pow_(new_etas, alpha_);
+        at::_foreach_reciprocal_(new_etas);
+        at::_foreach_mul_(new_etas, lr_);
+        at::_foreach_copy_(etas, new_etas);
+        continue;
       }
+      TensorList etas_now, mus_now;
+      for (const at::Tensor& step : steps) etas_now.push_back(NewEta(step));
       new_etas = std::move(etas_now);
       for (const at::Tensor& step : steps) {
         mus_now.push_back(at::scalar_tensor(1.0F).to(step.device()));
@@ -171,70 +148,90 @@ class Asgd : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
+  void SingleTensor(const Active& active) override {
     at::Tensor grad;
     for (std::size_t i = 0; i < active.index.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
-      State(kStep, k).add_(1);
-      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
-      param.mul_(1 - lambd_ * lr_);
-      param.add_(grad, -lr_);
-      State(kAx, k).copy_(param);
-      State(kEta, k).copy_(at::scalar_tensor(lr_));
-      State(kMu, k).copy_(at::scalar_tensor(1.0));
+      at::Tensor& step = State(kStep, k);
+      at::Tensor& eta = State(kEta, k);
+      at::Tensor& mu = State(kMu, k);
+      Negate(grad, active.grads[i], /*one_statement=*/false);
+      step.add_(1);
+      Decay(grad, param);
+      if (capturable_) {
+        param.mul_([&] {
+          const at::Tensor shrink = eta * lambd_;
+          return at::rsub(shrink, 1);
+        }());
+        param.addcmul_(grad, eta, -1);
+        State(kAx, k).add_(param.sub(State(kAx, k)).mul_(mu));
+        eta.copy_(NewEta(step));
+        mu.copy_([&] {
+          at::Tensor value = step - t0_;
+          value = at::maximum(value, at::ones_like(step));
+          return Divide(1, value);
+        }());
+      } else {
+        param.mul_(1 - lambd_ * lr_);
+        param.add_(grad, -lr_);
+        State(kAx, k).copy_(param);
+        eta.copy_(at::scalar_tensor(lr_));
+        mu.copy_(at::scalar_tensor(1.0));
+      }
     }
   }
 
-  double lr_;
+  // lr / ((1 + lambd * lr * step) ** alpha)
+  [[nodiscard]] at::Tensor NewEta(const at::Tensor& step) const {
+    at::Tensor value = step * (lambd_ * lr_);
+    value = value + 1;
+    value = at::pow(value, alpha_);
+    return Divide(lr_, value);
+  }
+
   double lambd_;
   double alpha_;
-  double weight_decay_;
-  bool maximize_;
-  Implementation implementation_;
+  double t0_;
 };
 
 class Rprop : public Optimizer {
  public:
   Rprop(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "prev", "step_size"}),
-        lr_(options.Number("lr", 1e-2)),
+      : Optimizer(options, kRprop, std::move(parameters), {"step", "prev", "step_size"}),
         eta_minus_(options.Entry("etas", 0, 0.5)),
         eta_plus_(options.Entry("etas", 1, 1.2)),
         smallest_(options.Entry("step_sizes", 0, 1e-6)),
-        largest_(options.Entry("step_sizes", 1, 50)),
-        maximize_(options.Flag("maximize", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false)) {}
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      State(kStep, k) = NewStep(active.params[i], /*on_device=*/false);
-      State(kPrev, k) = at::zeros_like(active.params[i]);
-      State(kStepSize, k) = at::full_like(active.grads[i], lr_);
-    }
-    if (implementation_ == Implementation::kForeach) {
-      Foreach(active);
-    } else {
-      SingleTensor(active);
-    }
-  }
+        largest_(options.Entry("step_sizes", 1, 50)) {}
 
  private:
   enum Slot : std::size_t { kStep, kPrev, kStepSize };
 
-  // sign[mask] = value for the three cases.
-  void Replace(at::Tensor& sign) const {
-    sign.index_put_({sign.gt(0)}, at::scalar_tensor(eta_plus_));
-    sign.index_put_({sign.lt(0)}, at::scalar_tensor(eta_minus_));
-    sign.index_put_({sign.eq(0)}, at::scalar_tensor(1.0));
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& grad) override {
+    State(kStep, k) = NewStep(param);
+    State(kPrev, k) = at::zeros_like(param);
+    State(kStepSize, k) = at::full_like(grad, lr_);
   }
 
-  void Foreach(const Active& active) {
+  // tensor[mask] = value, as a copy of where() if it is capturable.
+  void Replace(at::Tensor& tensor, at::Tensor mask, double value) const {
+    if (capturable_) {
+      const at::Tensor chosen = at::where(mask, value, tensor);
+      mask.reset();
+      tensor.copy_(chosen);
+    } else {
+      tensor.index_put_({mask}, at::scalar_tensor(value));
+    }
+  }
+  void ReplaceSigns(at::Tensor& sign) const {
+    Replace(sign, sign.gt(0), eta_plus_);
+    Replace(sign, sign.lt(0), eta_minus_);
+    Replace(sign, sign.eq(0), 1);
+  }
+
+  void Foreach(const Active& active) override {
     TensorList grad_signs;
+    at::Tensor sign;  // a loop's variable keeps its last value
     for (const Active& group : Groups(active)) {
       TensorList steps = Gather(kStep, group.index);
       TensorList prev = Gather(kPrev, group.index);
@@ -245,11 +242,17 @@ class Rprop : public Optimizer {
       at::_foreach_copy_(prev, group.grads);
       if (maximize_) at::_foreach_neg_(prev);
       at::_foreach_sign_(signs);
-      for (at::Tensor& sign : signs) Replace(sign);
+      for (at::Tensor& each : signs) {
+        sign = each;
+        ReplaceSigns(sign);
+      }
       at::_foreach_mul_(step_sizes, signs);
       for (at::Tensor& size : step_sizes) size.clamp_(smallest_, largest_);
       for (std::size_t i = 0; i < prev.size(); ++i) {
-        prev[i].copy_(at::where(signs[i].eq(eta_minus_), 0, prev[i]));
+        prev[i].copy_([&] {
+          const at::Tensor mask = signs[i].eq(eta_minus_);
+          return at::where(mask, 0, prev[i]);
+        }());
       }
       signs.clear();
       TensorList new_signs;
@@ -259,30 +262,30 @@ class Rprop : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
-    at::Tensor grad, sign;
+  void SingleTensor(const Active& active) override {
+    at::Tensor sign, grad;
     for (std::size_t i = 0; i < active.index.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
+      Negate(grad, active.grads[i], /*one_statement=*/false);
       State(kStep, k).add_(1);
-      sign = grad.mul(State(kPrev, k)).sign();
-      Replace(sign);
+      sign = [&] {
+        const at::Tensor product = grad.mul(State(kPrev, k));
+        return product.sign();
+      }();
+      ReplaceSigns(sign);
       State(kStepSize, k).mul_(sign).clamp_(smallest_, largest_);
       grad = grad.clone();
-      grad.index_put_({sign.eq(eta_minus_)}, at::scalar_tensor(0.0));
+      Replace(grad, sign.eq(eta_minus_), 0);
       param.addcmul_(grad.sign(), State(kStepSize, k), -1);
       State(kPrev, k).copy_(grad);
     }
   }
 
-  double lr_;
   double eta_minus_;
   double eta_plus_;
   double smallest_;
   double largest_;
-  bool maximize_;
-  Implementation implementation_;
 };
 
 }  // namespace

@@ -9,57 +9,41 @@
 namespace memmodel::step {
 namespace {
 
+constexpr OptimizerTraits kRmsprop = {.lr = 1e-2};
+constexpr OptimizerTraits kAdagrad = {.lr = 1e-2, .has_capturable = false};
+constexpr OptimizerTraits kCustom = {
+    .has_weight_decay = false, .has_maximize = false, .has_capturable = false};
+
 class Rmsprop : public Optimizer {
  public:
   Rmsprop(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "square_avg", "momentum_buffer", "grad_avg"}),
-        lr_(options.Number("lr", 1e-2)),
+      : Optimizer(options, kRmsprop, std::move(parameters),
+                  {"step", "square_avg", "momentum_buffer", "grad_avg"}),
         alpha_(options.Number("alpha", 0.99)),
         eps_(options.Number("eps", 1e-8)),
-        weight_decay_(options.Number("weight_decay", 0)),
         momentum_(options.Number("momentum", 0)),
-        centered_(options.Flag("centered", false)),
-        maximize_(options.Flag("maximize", false)),
-        capturable_(options.Flag("capturable", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false)) {}
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      const std::size_t k = active.index[i];
-      if (State(kStep, k).defined()) continue;
-      const at::Tensor& param = active.params[i];
-      State(kStep, k) = NewStep(param, capturable_);
-      State(kSquareAvg, k) = at::zeros_like(param);
-      if (momentum_ > 0) State(kMomentum, k) = at::zeros_like(param);
-      if (centered_) State(kGradAvg, k) = at::zeros_like(param);
-    }
-    if (implementation_ == Implementation::kForeach) {
-      Foreach(active);
-    } else {
-      SingleTensor(active);
-    }
-  }
+        centered_(options.Flag("centered", false)) {}
 
  private:
   enum Slot : std::size_t { kStep, kSquareAvg, kMomentum, kGradAvg };
 
-  void Foreach(const Active& active) {
-    TensorList grads;
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& /*grad*/) override {
+    State(kStep, k) = NewStep(param);
+    State(kSquareAvg, k) = at::zeros_like(param);
+    if (momentum_ > 0) State(kMomentum, k) = at::zeros_like(param);
+    if (centered_) State(kGradAvg, k) = at::zeros_like(param);
+  }
+
+  void Foreach(const Active& active) override {
     TensorList average;
+    TensorList grads;
     for (const Active& group : Groups(active)) {
       grads = group.grads;
       TensorList steps = Gather(kStep, group.index);
       TensorList square_avg = Gather(kSquareAvg, group.index);
-      if (maximize_) grads = at::_foreach_neg(grads);
+      Negate(grads);
       AdvanceSteps(steps);
-      if (weight_decay_ != 0) {
-        if (maximize_) {
-          at::_foreach_add_(grads, group.params, weight_decay_);
-        } else {
-          grads = at::_foreach_add(grads, group.params, weight_decay_);
-        }
-      }
+      Decay(grads, group.params);
       at::_foreach_mul_(square_avg, alpha_);
       at::_foreach_addcmul_(square_avg, grads, grads, 1 - alpha_);
       if (centered_) {
@@ -82,16 +66,16 @@ class Rmsprop : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
-    at::Tensor grad;
+  void SingleTensor(const Active& active) override {
     at::Tensor average;
+    at::Tensor grad;
     for (std::size_t i = 0; i < active.params.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
       at::Tensor& square_avg = State(kSquareAvg, k);
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
+      Negate(grad, active.grads[i], /*one_statement=*/false);
       State(kStep, k).add_(1);
-      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
+      Decay(grad, param);
       square_avg.mul_(alpha_).addcmul_(grad, grad, 1 - alpha_);
       if (centered_) {
         at::Tensor& grad_avg = State(kGradAvg, k);
@@ -111,70 +95,46 @@ class Rmsprop : public Optimizer {
     }
   }
 
-  double lr_;
   double alpha_;
   double eps_;
-  double weight_decay_;
   double momentum_;
   bool centered_;
-  bool maximize_;
-  bool capturable_;
-  Implementation implementation_;
 };
 
-// Its state is made with the optimizer, for all parameters. fused is for CPUs alone.
+// Its state is made with the optimizer, for all parameters. fused is not for CUDA.
 class Adagrad : public Optimizer {
  public:
   Adagrad(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"step", "sum"}),
-        lr_(options.Number("lr", 1e-2)),
+      : Optimizer(options, kAdagrad, std::move(parameters), {"step", "sum"}),
         lr_decay_(options.Number("lr_decay", 0)),
-        weight_decay_(options.Number("weight_decay", 0)),
-        eps_(options.Number("eps", 1e-10)),
-        maximize_(options.Flag("maximize", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/false)) {
+        eps_(options.Number("eps", 1e-10)) {
     const double initial = options.Number("initial_accumulator_value", 0);
     const at::NoGradGuard no_grad;
     for (std::size_t k = 0; k < this->parameters().size(); ++k) {
       const at::Tensor& param = this->parameters()[k].tensor;
-      State(kStep, k) = NewStep(param, /*on_device=*/false);
+      State(kStep, k) = NewStep(param);
       State(kSum, k) = at::full_like(param, initial, param.options().requires_grad(false));
-    }
-  }
-
- protected:
-  void Update(const Active& active) override {
-    if (implementation_ == Implementation::kForeach) {
-      Foreach(active);
-    } else {
-      SingleTensor(active);
     }
   }
 
  private:
   enum Slot : std::size_t { kStep, kSum };
 
-  void Foreach(const Active& active) {
-    TensorList grads;
-    TensorList std;
+  void Start(std::size_t, const at::Tensor&, const at::Tensor&) override {}
+
+  void Foreach(const Active& active) override {
     TensorList numerator;
+    TensorList std;
+    TensorList grads;
     for (const Active& group : Groups(active)) {
       grads = group.grads;
       TensorList steps = Gather(kStep, group.index);
       TensorList sums = Gather(kSum, group.index);
-      if (maximize_) grads = at::_foreach_neg(grads);
+      Negate(grads);
       AdvanceSteps(steps);
-      if (weight_decay_ != 0) {
-        if (maximize_) {
-          at::_foreach_add_(grads, group.params, weight_decay_);
-        } else {
-          grads = at::_foreach_add(grads, group.params, weight_decay_);
-        }
-      }
+      Decay(grads, group.params);
       std::vector<at::Scalar> minus_clr;
-      for (const at::Tensor& step : steps) {
-        minus_clr.emplace_back(-lr_ / (1 + (step.item<double>() - 1) * lr_decay_));
-      }
+      for (const at::Tensor& step : steps) minus_clr.emplace_back(-Rate(step));
       at::_foreach_addcmul_(sums, grads, grads, 1);
       std = at::_foreach_sqrt(sums);
       at::_foreach_add_(std, eps_);
@@ -188,48 +148,43 @@ class Adagrad : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
-    at::Tensor grad;
+  void SingleTensor(const Active& active) override {
     at::Tensor std;
+    at::Tensor grad;
     for (std::size_t i = 0; i < active.params.size(); ++i) {
       const std::size_t k = active.index[i];
       at::Tensor param = active.params[i];
-      at::Tensor& step = State(kStep, k);
       at::Tensor& sum = State(kSum, k);
-      step.add_(1);
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
-      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
+      State(kStep, k).add_(1);
+      Negate(grad, active.grads[i], /*one_statement=*/false);
+      Decay(grad, param);
       sum.addcmul_(grad, grad, 1);
       std = sum.sqrt().add_(eps_);
-      param.addcdiv_(grad, std, -lr_ / (1 + (step.item<double>() - 1) * lr_decay_));
+      param.addcdiv_(grad, std, -Rate(State(kStep, k)));
     }
   }
 
-  double lr_;
+  [[nodiscard]] double Rate(const at::Tensor& step) const {
+    return lr_ / (1 + (step.item<double>() - 1) * lr_decay_);
+  }
+
   double lr_decay_;
-  double weight_decay_;
   double eps_;
-  bool maximize_;
-  Implementation implementation_;
 };
 
 class Custom : public Optimizer {
  public:
-  Custom(std::vector<NamedTensor> parameters, std::size_t states)
-      : Optimizer(std::move(parameters), SlotNames(states)), states_(states) {}
-
- protected:
-  void Update(const Active& active) override {
-    for (std::size_t i = 0; i < active.index.size(); ++i) {
-      for (std::size_t slot = 0; slot < states_; ++slot) {
-        at::Tensor& state = State(slot, active.index[i]);
-        if (!state.defined()) state = at::zeros_like(active.params[i]);
-      }
-    }
-    at::_foreach_add_(active.params, active.grads, 0);
-  }
+  Custom(OptimizerOptions& options, std::vector<NamedTensor> parameters, std::size_t states)
+      : Optimizer(options, kCustom, std::move(parameters), SlotNames(states)), states_(states) {}
 
  private:
+  void Start(std::size_t k, const at::Tensor& param, const at::Tensor& /*grad*/) override {
+    for (std::size_t slot = 0; slot < states_; ++slot) State(slot, k) = at::zeros_like(param);
+  }
+
+  void Foreach(const Active& active) override { at::_foreach_add_(active.params, active.grads, 0); }
+  void SingleTensor(const Active& active) override { Foreach(active); }
+
   static std::vector<std::string> SlotNames(std::size_t states) {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < states; ++i) names.push_back("state" + std::to_string(i));
@@ -254,7 +209,7 @@ std::unique_ptr<Optimizer> MakeAdagrad(OptimizerOptions& options,
 std::unique_ptr<Optimizer> MakeCustom(OptimizerOptions& options,
                                       std::vector<NamedTensor> parameters) {
   const double states = options.Number("states", 1);
-  return std::make_unique<Custom>(std::move(parameters),
+  return std::make_unique<Custom>(options, std::move(parameters),
                                   static_cast<std::size_t>(std::clamp(states, 0.0, 64.0)));
 }
 

@@ -8,50 +8,29 @@
 namespace memmodel::step {
 namespace {
 
+constexpr OptimizerTraits kTraits = {.has_capturable = false, .has_fused = true};
+
 class Sgd : public Optimizer {
  public:
   Sgd(OptimizerOptions& options, std::vector<NamedTensor> parameters)
-      : Optimizer(std::move(parameters), {"momentum_buffer"}),
-        lr_(options.Number("lr", 1e-3)),
+      : Optimizer(options, kTraits, std::move(parameters), {"momentum_buffer"}),
         momentum_(options.Number("momentum", 0)),
         dampening_(options.Number("dampening", 0)),
-        weight_decay_(options.Number("weight_decay", 0)),
-        nesterov_(options.Flag("nesterov", false)),
-        maximize_(options.Flag("maximize", false)),
-        implementation_(options.ReadImplementation(/*has_fused=*/true)) {}
-
-  [[nodiscard]] bool TakesScaler() const override {
-    return implementation_ == Implementation::kFused;
-  }
-
- protected:
-  void Update(const Active& active) override {
-    switch (implementation_) {
-      case Implementation::kForeach:
-        return Foreach(active);
-      case Implementation::kSingleTensor:
-        return SingleTensor(active);
-      case Implementation::kFused:
-        return Fused(active);
-    }
-  }
+        nesterov_(options.Flag("nesterov", false)) {}
 
  private:
   static constexpr std::size_t kMomentum = 0;
 
-  void Foreach(const Active& active) {
-    TensorList grads;
+  // Made from the first gradients, in the update itself.
+  void Start(std::size_t, const at::Tensor&, const at::Tensor&) override {}
+
+  void Foreach(const Active& active) override {
     TensorList buffers;
+    TensorList grads;
     for (const Active& group : Groups(active)) {
       grads = group.grads;
-      if (maximize_) grads = at::_foreach_neg(grads);
-      if (weight_decay_ != 0) {
-        if (maximize_) {
-          at::_foreach_add_(grads, group.params, weight_decay_);
-        } else {
-          grads = at::_foreach_add(grads, group.params, weight_decay_);
-        }
-      }
+      Negate(grads);
+      Decay(grads, group.params);
       if (momentum_ != 0) {
         buffers = Gather(kMomentum, group.index);
         const bool all = std::all_of(buffers.begin(), buffers.end(),
@@ -78,12 +57,12 @@ class Sgd : public Optimizer {
     }
   }
 
-  void SingleTensor(const Active& active) {
+  void SingleTensor(const Active& active) override {
     at::Tensor grad;
     for (std::size_t i = 0; i < active.params.size(); ++i) {
       at::Tensor param = active.params[i];
-      grad = maximize_ ? -active.grads[i] : active.grads[i];
-      if (weight_decay_ != 0) grad = grad.add(param, weight_decay_);
+      Negate(grad, active.grads[i], /*one_statement=*/true);
+      Decay(grad, param);
       if (momentum_ != 0) {
         at::Tensor& buffer = State(kMomentum, active.index[i]);
         if (buffer.defined()) {
@@ -97,7 +76,7 @@ class Sgd : public Optimizer {
     }
   }
 
-  void Fused(const Active& active) {
+  void Fused(const Active& active) override {
     bool first = momentum_ != 0;
     for (const std::size_t i : active.index) first = first && !State(kMomentum, i).defined();
     if (first) {
@@ -112,13 +91,9 @@ class Sgd : public Optimizer {
     }
   }
 
-  double lr_;
   double momentum_;
   double dampening_;
-  double weight_decay_;
   bool nesterov_;
-  bool maximize_;
-  Implementation implementation_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_neg.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
@@ -91,10 +92,18 @@ Status OptimizerOptions::status() const {
   return {};
 }
 
-Optimizer::Optimizer(std::vector<NamedTensor> parameters, std::vector<std::string> slots)
-    : parameters_(std::move(parameters)),
+Optimizer::Optimizer(OptimizerOptions& options, const OptimizerTraits& traits,
+                     std::vector<NamedTensor> parameters, std::vector<std::string> slots)
+    : lr_(options.Number("lr", traits.lr)),
+      weight_decay_(traits.has_weight_decay ? options.Number("weight_decay", traits.weight_decay)
+                                            : 0),
+      maximize_(traits.has_maximize && options.Flag("maximize", false)),
+      capturable_(traits.has_capturable && options.Flag("capturable", false)),
+      implementation_(options.ReadImplementation(traits.has_fused, traits.foreach_by_default)),
+      parameters_(std::move(parameters)),
       slots_(std::move(slots)),
-      state_(slots_.size(), TensorList(parameters_.size())) {}
+      state_(slots_.size(), TensorList(parameters_.size())),
+      started_(parameters_.size(), false) {}
 
 void Optimizer::ZeroGrad() {
   for (NamedTensor& parameter : parameters_) parameter.tensor.mutable_grad().reset();
@@ -110,7 +119,24 @@ void Optimizer::Step() {
     active.params.push_back(parameter);
     active.grads.push_back(parameter.grad());
   }
-  if (!active.index.empty()) Update(active);
+  if (active.index.empty()) return;
+  for (std::size_t i = 0; i < active.index.size(); ++i) {
+    const std::size_t k = active.index[i];
+    if (!started_[k]) Start(k, active.params[i], active.grads[i]);
+    started_[k] = true;
+  }
+  switch (implementation_) {
+    case Implementation::kForeach:
+      return Foreach(active);
+    case Implementation::kSingleTensor:
+      return SingleTensor(active);
+    case Implementation::kFused:
+      return Fused(active);
+  }
+}
+
+void Optimizer::Fused(const Active& /*active*/) {
+  TORCH_CHECK(false, "this optimizer has no fused implementation");
 }
 
 void Optimizer::SetScaler(at::Tensor grad_scale, at::Tensor found_inf) {
@@ -170,9 +196,37 @@ void Optimizer::AdvanceSteps(TensorList& steps) {
   }
 }
 
-at::Tensor Optimizer::NewStep(const at::Tensor& parameter, bool on_device) {
+at::Tensor Optimizer::NewStep(const at::Tensor& parameter) const {
+  const bool on_device = capturable_ || implementation_ == Implementation::kFused;
   return at::zeros({}, on_device ? parameter.options().dtype(at::kFloat).requires_grad(false)
                                  : at::TensorOptions().dtype(at::kFloat));
+}
+
+void Optimizer::Negate(TensorList& grads) const {
+  if (maximize_) grads = at::_foreach_neg(grads);
+}
+
+void Optimizer::Decay(TensorList& grads, const TensorList& params) const {
+  if (weight_decay_ == 0) return;
+  if (maximize_) {
+    at::_foreach_add_(grads, params, weight_decay_);
+  } else {
+    grads = at::_foreach_add(grads, params, weight_decay_);
+  }
+}
+
+void Optimizer::Negate(at::Tensor& variable, const at::Tensor& grad, bool one_statement) const {
+  if (!one_statement) variable = grad;
+  variable = maximize_ ? grad.neg() : grad;
+}
+
+void Optimizer::Decay(at::Tensor& variable, const at::Tensor& param) const {
+  if (weight_decay_ != 0) variable = variable.add(param, weight_decay_);
+}
+
+at::Tensor Optimizer::Divide(double number, const at::Tensor& tensor) {
+  const at::Tensor reciprocal = tensor.reciprocal();
+  return reciprocal * number;
 }
 
 Result<std::unique_ptr<Optimizer>> MakeOptimizer(const OptimizerSpec& spec,

@@ -57,8 +57,7 @@ class OptimizerOptions {
   bool Flag(const std::string& name, bool default_value);
   // Entry `index` of a list option such as betas.
   double Entry(const std::string& name, std::size_t index, double default_value);
-  // `has_fused`, `foreach_by_default`: what the optimizer's Python class does.
-  Implementation ReadImplementation(bool has_fused, bool foreach_by_default = true);
+  Implementation ReadImplementation(bool has_fused, bool foreach_by_default);
 
   // The first value of a wrong type, or the first unknown option with the known ones.
   [[nodiscard]] Status status() const;
@@ -72,9 +71,22 @@ class OptimizerOptions {
   Status status_;
 };
 
+// What the Python classes have in common, with the defaults of one of them. Options
+// that a class does not have are not read.
+struct OptimizerTraits {
+  double lr = 1e-3;
+  double weight_decay = 0;
+  bool has_weight_decay = true;
+  bool has_maximize = true;
+  bool has_capturable = true;
+  bool has_fused = false;
+  bool foreach_by_default = true;
+};
+
 class Optimizer {
  public:
-  Optimizer(std::vector<NamedTensor> parameters, std::vector<std::string> slots);
+  Optimizer(OptimizerOptions& options, const OptimizerTraits& traits,
+            std::vector<NamedTensor> parameters, std::vector<std::string> slots);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -84,7 +96,7 @@ class Optimizer {
 
   // Fused implementations take GradScaler's tensors into the kernel; the caller
   // sets them before Step and clears them after (undefined tensors).
-  [[nodiscard]] virtual bool TakesScaler() const { return false; }
+  [[nodiscard]] bool TakesScaler() const { return implementation_ == Implementation::kFused; }
   void SetScaler(at::Tensor grad_scale, at::Tensor found_inf);
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return parameters_; }
@@ -99,7 +111,14 @@ class Optimizer {
     TensorList grads;
   };
 
-  virtual void Update(const Active& active) = 0;
+  // _init_group: the state of parameter k, which takes part for the first time.
+  virtual void Start(std::size_t k, const at::Tensor& param, const at::Tensor& grad) = 0;
+  // The functions _multi_tensor_NAME, _single_tensor_NAME and _fused_NAME. Variables
+  // that live from one turn of their loops to the next are declared before the loop, in
+  // the opposite order of Python's, which releases them first to last.
+  virtual void Foreach(const Active& active) = 0;
+  virtual void SingleTensor(const Active& active) = 0;
+  virtual void Fused(const Active& active);
 
   // State tensor `slot` of parameter `index`; undefined until it is set.
   at::Tensor& State(std::size_t slot, std::size_t index) { return state_[slot][index]; }
@@ -112,13 +131,30 @@ class Optimizer {
   static std::vector<Active> Groups(const Active& active);
   // Adds one to each step counter as the foreach implementations do.
   static void AdvanceSteps(TensorList& steps);
-  // The step counter of a new parameter: on the CPU unless it must be on the device.
-  static at::Tensor NewStep(const at::Tensor& parameter, bool on_device);
+  // The step counter of a new parameter: on the CPU unless capturable or fused.
+  [[nodiscard]] at::Tensor NewStep(const at::Tensor& parameter) const;
+  // The foreach implementations' first lines on gradients: negated if they are to be
+  // maximised, in place from then on.
+  void Negate(TensorList& grads) const;
+  void Decay(TensorList& grads, const TensorList& params) const;
+  // `grad = grads[i]; grad = grad if not maximize else -grad`, or the same in one
+  // statement, which makes the new value before the variable's old one goes.
+  void Negate(at::Tensor& variable, const at::Tensor& grad, bool one_statement) const;
+  void Decay(at::Tensor& variable, const at::Tensor& param) const;
+  // number / tensor: Tensor.__rtruediv__ in torch/_tensor.py.
+  static at::Tensor Divide(double number, const at::Tensor& tensor);
+
+  double lr_;
+  double weight_decay_;
+  bool maximize_;
+  bool capturable_;
+  Implementation implementation_;
 
  private:
   std::vector<NamedTensor> parameters_;
   std::vector<std::string> slots_;
   std::vector<TensorList> state_;  // by slot, then parameter
+  std::vector<bool> started_;
   at::Tensor grad_scale_;
   at::Tensor found_inf_;
 };

@@ -59,6 +59,11 @@ class Server {
                                                : LoadTorchScript(job_.model, *archive);
     if (!model.ok()) return Fail(model.status());
     model_ = std::move(model.value());
+    if (!job_.checkpoint.empty()) {
+      if (const Status status = model_->Checkpoint(job_.checkpoint); !status.ok()) {
+        return Fail(status);
+      }
+    }
     const FoundInputs found = FindInputs(job_, *model_);
     if (!found.status.ok()) {
       Send(FormatError(found.status, found.op, found.module));

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "src/step/archive.h"
+#include "src/step/checkpoint.h"
 #include "src/step/input_guess.h"
 #include "src/step/materialize.h"
 #include "src/step/model.h"
@@ -48,6 +49,7 @@ class TorchScriptModel : public Model {
       : module_(std::move(module)), stored_(std::move(stored)) {
     RewriteDevices(module_);
     RemoveFullSlices(module_);
+    KeepNeutralArithmetic(module_);
     KeepAsPythonDoes(module_);
   }
 
@@ -97,6 +99,8 @@ class TorchScriptModel : public Model {
     for (const at::Tensor& input : inputs) stack.emplace_back(input);
     return module_.forward(std::move(stack));
   }
+
+  Status Checkpoint(const std::string& glob) override { return CheckpointModules(module_, glob); }
 
   [[nodiscard]] std::vector<InputSpec> StoredInputs() const override { return stored_; }
 
