@@ -163,4 +163,5 @@ def main():
         largest(comparisons)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,10 @@ import sys
 
 import accuracy
 
+# The traces' names for what memmodel calls otherwise.
+OPTIMIZERS = {"sgd": "sgd:momentum=0.9", "sgd0": "sgd", "adamw_fused": "adamw:fused=true", "adamw_loop": "adamw:foreach=false"}
+PRECISIONS = {"fp32": "fp32", "bf16": "amp-bf16", "fp16": "amp-fp16"}
+
 OPTIMIZERS = {  # the streams' names -> torch's
     "sgd": "sgd:momentum=0.9", "sgd0": "sgd", "adamw_fused": "adamw:fused=true", "adamw_loop": "adamw:foreach=false",
 }
