@@ -4,7 +4,6 @@
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
-#include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <algorithm>
 #include <limits>
@@ -97,37 +96,7 @@ void RemoveFullSlices(const torch::jit::Module& module) {
   }
 }
 
-void KeepNeutralArithmetic(const torch::jit::Module& module) {
-  static const auto kNumber = c10::Symbol::fromQualString("memmodel::number");
-  const auto is = [](const torch::jit::Value* value, double number) {
-    const std::optional<c10::IValue> constant = torch::jit::toIValue(value);
-    return constant && constant->isScalar() && !constant->isBool() &&
-           constant->toScalar().toDouble() == number;
-  };
-  std::vector<Node*> neutral;
-  VisitAll(module, [&](Node* node) {
-    if (node->inputs().size() < 2 || node->input(0)->type()->kind() != c10::TypeKind::TensorType) {
-      return;
-    }
-    const bool sum = node->kind() == c10::aten::add || node->kind() == c10::aten::sub;
-    const bool product = node->kind() == c10::aten::mul || node->kind() == c10::aten::div;
-    if ((sum && is(node->input(1), 0)) || (product && is(node->input(1), 1))) {
-      neutral.push_back(node);
-    }
-  });
-  for (Node* node : neutral) {
-    Node* number = node->owningGraph()->create(kNumber, {node->input(1)});
-    number->output()->setType(c10::NumberType::get());
-    number->insertBefore(node);
-    node->replaceInput(1, number->output());
-  }
-}
-
 namespace {
-
-const torch::jit::RegisterOperators kRegistered({torch::jit::Operator(
-    "memmodel::number(Scalar number) -> Scalar", [](torch::jit::Stack&) {},
-    c10::AliasAnalysisKind::CONSERVATIVE)});
 
 // The tensor constant of `node` that has to move; nullptr if it is none.
 bool HasToMove(const Node* node) {

@@ -14,10 +14,6 @@ void RewriteDevices(const torch::jit::Module& module);
 // writes a slice too, with a node of its own in backward. Takes full slices out.
 void RemoveFullSlices(const torch::jit::Module& module);
 
-// x + 0 and x * 1 make new tensors in eager PyTorch; TorchScript's optimisations take x
-// for them. Hides these numbers from it.
-void KeepNeutralArithmetic(const torch::jit::Module& module);
-
 // Whether MoveConstants has anything to move.
 bool HasConstantsToMove(const torch::jit::Module& module);
 

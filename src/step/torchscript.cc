@@ -49,7 +49,6 @@ class TorchScriptModel : public Model {
       : module_(std::move(module)), stored_(std::move(stored)) {
     RewriteDevices(module_);
     RemoveFullSlices(module_);
-    KeepNeutralArithmetic(module_);
     KeepAsPythonDoes(module_);
   }
 
