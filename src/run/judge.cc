@@ -66,20 +66,22 @@ Status NoGpuUsed(const ScriptRun& run) {
 }
 
 Status Failed(const RunOptions& options, const ProcessReport& report) {
-  std::string what = "the script failed on its own after " + std::to_string(report.steps_done) +
-                     " of " + std::to_string(options.steps) + " steps";
-  if (!report.answer.error.message.empty()) what += ": " + report.answer.error.message;
+  std::string after = " after " + std::to_string(report.steps_done) + " of " +
+                      std::to_string(options.steps) + " steps";
+  if (!report.answer.error.message.empty()) after += ": " + report.answer.error.message;
   // What the virtual GPU did may be why.
   if (!report.unknown.empty()) {
     const ScriptRead& read = report.unknown.back();
-    return Status::Unknown(what + "; before, it read a value that only a real run computes (" +
+    return Status::Unknown("the script failed" + after +
+                           "; before, it read a value that only a real run computes (" +
                            read.where + ")");
   }
   for (const ProbeAnswer::Refused& refused : report.answer.refused) {
     if (refused.function.starts_with("cupti") || refused.function == "cuGetExportTable") continue;
-    return Status::Unknown(what + "; the virtual GPU had refused " + refused.function);
+    return Status::Unknown("the script calls " + refused.function +
+                           ", which the virtual GPU refuses; it failed" + after);
   }
-  return Status::BadInput(what);
+  return Status::BadInput("the script failed on its own" + after);
 }
 
 struct Request {
