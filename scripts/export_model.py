@@ -133,17 +133,17 @@ def make_transformers(name):
     return transformers.AutoModel.from_config(config), TOKENS
 
 
-def as_trained(model):
+def as_trained(model, cache):
     """A network of transformers as its training script calls it: with labels, if it takes
-    tokens and labels, without a cache, and with the masks of eager mode."""
-    config = getattr(model, "config", None)
+    tokens and labels, and with the masks of eager mode. Keys and values are cached if its
+    config says so: a plain loop leaves it at that, transformers.Trainer turns it off."""
     if "transformers" not in sys.modules or not isinstance(
         model, sys.modules["transformers"].PreTrainedModel
     ):
         return model
     as_in_eager_mode()
-    if hasattr(config, "use_cache"):
-        config.use_cache = False
+    if not cache and hasattr(model.config, "use_cache"):
+        model.config.use_cache = False
     takes = inspect.signature(model.forward).parameters
     return LossOfTokens(model) if {"input_ids", "labels"} <= set(takes) else model
 
@@ -238,13 +238,18 @@ def main():
     parser.add_argument("--out", required=True, help="path of the files, without their extension")
     parser.add_argument("--input", action="append", default=[], help="[name=]3x224x224[:dtype]")
     parser.add_argument("--pt2", action="store_true", help="write OUT.pt2 too")
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="transformers: cache no keys and values, as transformers.Trainer does",
+    )
     parser.add_argument("--eval", action="store_true", help="export for inference")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     torch.set_num_threads(2)
     without_initialisation()
     model, inputs = make(options.model)
-    model = as_trained(model)
+    model = as_trained(model, cache=not options.no_cache)
     model.train(not options.eval)
     if options.input:
         inputs = [parse_input(spec) for spec in options.input]
