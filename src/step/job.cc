@@ -199,6 +199,10 @@ Result<Probe> ParseProbe(std::string_view line) {
         "\"unknown_count\" is " + count->dump() + "; expected \"max\" or a share from 0 to 1");
   }
   if (!members.status().ok()) return members.status();
+  if (const auto optimizer = object->find("optimizer"); optimizer != object->end()) {
+    probe.optimizer.emplace();
+    if (Status status = ReadOptimizer(*optimizer, &*probe.optimizer); !status.ok()) return status;
+  }
   return probe;
 }
 

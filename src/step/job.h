@@ -64,9 +64,10 @@ struct Probe {
   int steps = 3;
   Bytes total_bytes = 0;  // of the virtual card; 0: unlimited
   Bytes context_bytes = 0;
-  Bytes allocator_limit_bytes = 0;      // 0: none
-  std::string trace;                    // file to write; "": no trace
-  std::optional<double> unknown_count;  // 1 for "max"
+  Bytes allocator_limit_bytes = 0;         // 0: none
+  std::string trace;                       // file to write; "": no trace
+  std::optional<double> unknown_count;     // 1 for "max"
+  std::optional<OptimizerSpec> optimizer;  // in place of the job's
 };
 
 Result<Job> ParseJob(std::string_view line);

@@ -193,12 +193,14 @@ class Server {
       Send(FormatProbe(answer));
       return;
     }
+    Job job = job_;
+    if (probe.optimizer) job.optimizer = *probe.optimizer;
     running_.push_back({probe, Worker::Start(
                                    [&](tracer::LastStarted* last) {
                                      return FormatProbe(
-                                         RunProbe(job_, probe, inputs_, plan_, *model_, last));
+                                         RunProbe(job, probe, inputs_, plan_, *model_, last));
                                    },
-                                   {job_.memory_limit_bytes, job_.cpu_limit_s})});
+                                   {job.memory_limit_bytes, job.cpu_limit_s})});
   }
 
   int in_;

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memmodel/trace.h"
@@ -39,34 +41,50 @@ std::vector<std::string> OptimizerParts(const memmodel::Trace& trace) {
 }  // namespace
 
 TEST_CASE("optimizers ask for what Python's ask for") {
+  struct Case {
+    std::string members, first, second, trace;
+  };
+  // One child for all cases that differ in the optimizer alone: key "model, other members".
+  std::map<std::pair<std::string, std::string>,
+           std::pair<std::vector<nlohmann::json>, std::vector<Case>>>
+      groups;
   std::ifstream file(std::string(kData) + "optimizer_streams.txt");
   REQUIRE(file);
   int cases = 0;
   for (std::string line; std::getline(file, line); ++cases) {
     std::istringstream fields(line);
-    std::string members, first, second;
-    std::getline(fields, members, '\t');
-    std::getline(fields, first, '\t');
-    std::getline(fields, second, '\t');
-    CAPTURE(members);
-    nlohmann::json job = nlohmann::json::parse(members);
-    job["step_protocol"] = "minimal";
-    job["loss"] = "ce";
-    job["inputs"] = {{{"shape", {64}}}};
-    const bool matrices = job["optimizer"]["name"] == "muon";
-    const std::string path = memmodel::testing::TemporaryFile("optimizer.trace", "");
-    const auto run = memmodel::testing::RunChild(
-        {memmodel::testing::Job(kData + std::string(matrices ? "matrix_net.pt" : "linear_net.pt"),
-                                job),
-         memmodel::testing::Probe(1, 16, {{"steps", 2}, {"trace", path}})});
-    REQUIRE(run.answers.size() == 2);
-    REQUIRE(run.answers[1]["outcome"] == "ok");
-    const auto trace = memmodel::ReadTrace(path);
-    REQUIRE(trace.ok());
-    const std::vector<std::string> parts = OptimizerParts(*trace);
-    REQUIRE(parts.size() == 2);
-    CHECK(parts[0] == first);
-    CHECK(parts[1] == second);
+    Case one;
+    std::getline(fields, one.members, '\t');
+    std::getline(fields, one.first, '\t');
+    std::getline(fields, one.second, '\t');
+    nlohmann::json members = nlohmann::json::parse(one.members);
+    const nlohmann::json optimizer = members["optimizer"];
+    members.erase("optimizer");
+    const std::string model = optimizer["name"] == "muon" ? "matrix_net.pt" : "linear_net.pt";
+    one.trace = memmodel::testing::TemporaryFile("optimizer" + std::to_string(cases), "");
+    auto& [lines, group] = groups[{model, members.dump()}];
+    if (lines.empty()) {
+      members.update(
+          {{"step_protocol", "minimal"}, {"loss", "ce"}, {"inputs", {{{"shape", {64}}}}}});
+      lines.push_back(memmodel::testing::Job(kData + model, members));
+    }
+    lines.push_back(memmodel::testing::Probe(
+        cases, 16, {{"steps", 2}, {"trace", one.trace}, {"optimizer", optimizer}}));
+    group.push_back(one);
   }
   CHECK(cases > 80);
+  for (const auto& [key, value] : groups) {
+    const auto& [lines, group] = value;
+    const auto run = memmodel::testing::RunChild(lines);
+    REQUIRE(run.answers.size() == lines.size());
+    for (const Case& one : group) {
+      CAPTURE(one.members);
+      const auto trace = memmodel::ReadTrace(one.trace);
+      REQUIRE(trace.ok());
+      const std::vector<std::string> parts = OptimizerParts(*trace);
+      REQUIRE(parts.size() == 2);
+      CHECK(parts[0] == one.first);
+      CHECK(parts[1] == one.second);
+    }
+  }
 }
