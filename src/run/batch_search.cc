@@ -20,18 +20,67 @@ bool IsProbe(const RunOptions& options, const Card& card) {
   return card.answers == Answers::kZero && card.counts == options.unknown_count.value_or(-1);
 }
 
-// A script whose data ends before the batch does trains on smaller ones.
-Status CheckGrowth(const RunOptions& options, const Runs& runs, std::int64_t batch,
-                   const ScriptRun& run) {
+std::int64_t StepsDone(const ScriptRun& run) {
+  std::int64_t steps = 0;
+  for (const ProcessReport& report : run.reports) steps = std::max(steps, report.steps_done);
+  return steps;
+}
+
+const ScriptRun* Find(const Runs& runs, std::int64_t batch, const Card& card) {
+  const auto found = runs.all().find({batch, card});
+  return found == runs.all().end() ? nullptr : &found->second;
+}
+
+// The first dimension that the model is given at `batch`, if those of the first two batches
+// show that it is this batch or a share of it (one rank's). Not so where a model takes the
+// sequence first, or all atoms or tokens of a batch in one row.
+std::optional<std::int64_t> Expected(const Runs& runs, std::int64_t batch) {
+  const auto [first, second] = kFirstBatches;
+  const ScriptRun* a = Find(runs, first, runs.WithoutEnd());
+  const ScriptRun* b = Find(runs, second, runs.WithoutEnd());
+  if (a == nullptr || b == nullptr || !Heaviest(*a).batch || !Heaviest(*b).batch) return {};
+  const std::int64_t at_first = *Heaviest(*a).batch, at_second = *Heaviest(*b).batch;
+  const bool proportional = at_first * second == at_second * first;
+  const bool ended_between = at_first == first && at_first < at_second && at_second < second;
+  if (!proportional && !ended_between) return {};
+  return at_first * batch / first;
+}
+
+Status DataEnded(std::int64_t batch, const std::string& what) {
+  return Status::Unknown("at batch " + std::to_string(batch) + " " + what +
+                         ". Give the script enough data (synthetic will do) for --steps steps of "
+                         "the largest batch");
+}
+
+// Whether this run was one of that batch: a script whose data ends before the batch does trains
+// on smaller ones, or makes fewer steps.
+Status CheckData(const RunOptions& options, const Runs& runs, std::int64_t batch,
+                 const ScriptRun& run) {
   if (RanOut(run)) return {};
+  const std::optional<std::int64_t> expected = Expected(runs, batch), given = Heaviest(run).batch;
+  if (expected && given && *given < *expected) {
+    return DataEnded(batch, "the model was given " + std::to_string(*given) + " samples, not " +
+                                std::to_string(*expected) +
+                                (Heaviest(run).answer.ooms > 0
+                                     ? ": the script makes batches smaller where it runs out of "
+                                       "memory, or the data set has no more"
+                                     : ": the data set has no more, or the script limits it"));
+  }
   for (const auto& [key, other] : runs.all()) {
     if (key.first >= batch || !IsProbe(options, key.second) || RanOut(other)) continue;
-    if (Most(other, &ProbeAnswer::peak_allocated) == Most(run, &ProbeAnswer::peak_allocated)) {
-      return Status::Unknown("memory is the same at batch " + std::to_string(key.first) + " and " +
-                             std::to_string(batch) +
-                             ": {batch} does not reach the model, or the data set has no more "
-                             "samples. Give the script enough data (synthetic will do) for the "
-                             "largest batch");
+    const std::string smaller = std::to_string(key.first);
+    if (options.steps > 0 && StepsDone(run) < StepsDone(other)) {
+      return DataEnded(batch, "the script ended by itself after " +
+                                  std::to_string(StepsDone(run)) + " of " +
+                                  std::to_string(options.steps) + " steps, at batch " + smaller +
+                                  " after " + std::to_string(StepsDone(other)) +
+                                  ": the data set is too small");
+    }
+    if (!expected &&  // else it did reach the model, and the peak is where the batch is not
+        Most(other, &ProbeAnswer::peak_allocated) == Most(run, &ProbeAnswer::peak_allocated)) {
+      return DataEnded(batch, "memory is the same as at batch " + smaller +
+                                  ": {batch} does not reach the model, or the data set has no more "
+                                  "samples");
     }
   }
   return {};
@@ -62,7 +111,7 @@ Result<std::int64_t> Search(const RunOptions& options, Runs* runs, std::int64_t 
         for (const std::int64_t batch : batches) {
           Result<const ScriptRun*> run = runs->Once(batch, runs->TrueSize());
           if (!run.ok()) return run.status();
-          if (Status s = CheckGrowth(options, *runs, batch, **run); !s.ok()) return s;
+          if (Status s = CheckData(options, *runs, batch, **run); !s.ok()) return s;
           Trial trial{holds(**run), std::nullopt};
           if (!RanOut(**run)) trial.measure = Most(**run, measure);
           trials.push_back(trial);
@@ -81,6 +130,11 @@ Result<std::int64_t> Search(const RunOptions& options, Runs* runs, std::int64_t 
 Result<LargestBatches> FindLargestBatches(const RunOptions& options, Runs* runs) {
   const double limit = static_cast<double>(options.allocator_limit.value_or(options.total_bytes));
   const Bytes context = runs->context().value;
+  for (const std::int64_t batch : kFirstBatches) {
+    const ScriptRun* run = Find(*runs, batch, runs->WithoutEnd());
+    if (run == nullptr) continue;
+    if (Status s = CheckData(options, *runs, batch, *run); !s.ok()) return s;
+  }
   Result<std::int64_t> fits = Search(
       options, runs, 0, std::min(static_cast<double>(runs->TargetBytes() - context), limit),
       [runs](const ScriptRun& run) { return runs->Fits(run); }, &ProbeAnswer::peak_reserved);

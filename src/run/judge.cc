@@ -1,5 +1,7 @@
 #include "src/run/judge.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -141,6 +143,11 @@ Status Judge(const RunOptions& options, const ScriptRun& run) {
   if (run.timed_out) {
     return Status::Unknown("the script was not done after " +
                            std::to_string(static_cast<int>(options.timeout_s)) + " s (--timeout)");
+  }
+  if (run.exit_status == 128 + SIGKILL && !run.ended_by_us) {
+    return Status::Unknown(
+        "the script was killed (signal 9), as the kernel does when this machine's own memory runs "
+        "out: fewer loader workers, or a machine with more memory");
   }
   if (run.pythons == 0) return NotEntered(options, run);
   if (run.reports.empty()) return NoGpuUsed(run);

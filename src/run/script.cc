@@ -102,6 +102,15 @@ std::vector<std::string> Environment(const ScriptTools& tools, const ScriptOptio
   return all;
 }
 
+// Batches of a size that was never tried before may take more memory than this machine has:
+// of all processes the kernel is to end the script. Async-signal-safe.
+void DieFirst() {
+  const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t n = write(file, "1000", 4);
+  close(file);
+}
+
 // Starts the command. Its standard output goes to our standard error, since ours
 // carries the answer.
 Result<pid_t> Start(const ScriptOptions& options, const std::vector<std::string>& environment) {
@@ -122,6 +131,7 @@ Result<pid_t> Start(const ScriptOptions& options, const std::vector<std::string>
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    DieFirst();
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (isatty(STDIN_FILENO)) dup2(nothing, STDIN_FILENO);  // a background group may not read it
     dup2(options.quiet ? nothing : STDERR_FILENO, STDOUT_FILENO);
@@ -197,9 +207,9 @@ class Follower {
   void AddReport(const std::string& path) {
     Result<std::string> text = ReadFile(path, kLargestReport);
     if (!text.ok()) return;
+    ++run_->pythons_with_torch;
     Result<ProcessReport> report = ParseProcessReport(*text);
     if (!report.ok()) return;
-    ++run_->pythons_with_torch;
     if (report->cuda_used) {
       run_->reports.push_back(*std::move(report));
     } else if (!report->answer.error.message.empty()) {

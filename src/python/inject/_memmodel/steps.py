@@ -19,7 +19,8 @@ class Steps:
         self._torch = torch
         self._run = run       # .mark(text), .tag(...), .phase_ended(), .step_done(count), ...
         self.phase = LOAD
-        self.batch = None     # of the last outermost forward
+        self.batch = None     # the largest of a step that an optimizer ended; until there is one, the last forward's
+        self._step_batch = None  # of the last outermost forward
         self.reports = []     # one dict a step, see docs/run.md
         self._counts = {}     # id(optimizer): steps
         self._optimizers = [] # kept, so that no id is used again
@@ -92,7 +93,9 @@ class Steps:
             return
         if self.phase in (LOAD, NONE):
             if tensor is not None and tensor.dim() > 0:
-                self.batch = int(tensor.shape[0])
+                self._step_batch = int(tensor.shape[0])
+                if not self._counts:
+                    self.batch = self._step_batch
             self._begin_step()
         elif self.phase == AFTER_BACKWARD:
             self._run.mark("# micro-batch")
@@ -108,7 +111,7 @@ class Steps:
         self._run.first_step_begins()
         self._enter(FORWARD)
         self.reports.append({})
-        self._run.mark("# step b=%d" % (self.batch or 0))
+        self._run.mark("# step b=%d" % (self._step_batch or 0))
 
     def forward_ended(self, module, output):
         if not self._run.live() or self._inside_backward() or self.phase != FORWARD:
@@ -165,6 +168,8 @@ class Steps:
         self._let_collectives_end()
         self._enter(NONE)
         self._run.mark("# step done")
+        if self._step_batch is not None:  # a data set's last batch is smaller, an evaluation's may be any
+            self.batch = max(self._step_batch, (self.batch or 0) if self._counts else 0)
         if id(optimizer) not in self._counts:
             self._optimizers.append(optimizer)
         self._counts[id(optimizer)] = self._counts.get(id(optimizer), 0) + 1

@@ -162,16 +162,34 @@ class Run:
         raise SystemExit(0)
 
     def uncaught(self, kind, error):
-        self._error = {"type": kind.__name__, "message": str(error)[:2000],
-                       "oom": issubclass(kind, self._torch.OutOfMemoryError)}
+        ran_out = self._out_of_memory_behind(error)
+        self._error = {"type": kind.__name__, "message": str(ran_out or error)[:2000], "oom": ran_out is not None}
+
+    def _note_uncaught(self):
+        """Libraries (typer, rich) put a sys.excepthook of their own in place of ours; the interpreter has kept
+        the error before it called that."""
+        error = getattr(sys, "last_value", None)
+        if self._error is None and isinstance(error, Exception):
+            self.uncaught(type(error), error)
+
+    def _out_of_memory_behind(self, error):
+        """A library may say in words of its own what it was doing (raise ... from error)."""
+        seen = set()  # a chain may be made to end in itself
+        while error is not None and id(error) not in seen:
+            if isinstance(error, self._torch.OutOfMemoryError):
+                return error
+            seen.add(id(error))
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return None
 
     def report(self, ended, exit_code=0):
         if self._reported:
             return
         self._reported = True
+        self._note_uncaught()
         if not self._live:
             job.write("report.%d.json" % os.getpid(), json.dumps(
-                {"cuda_used": False, "pid": os.getpid(), "error": self._error or {},
+                {"cuda_used": False, "pid": os.getpid(), "error": self._described_error(),
                  "torch_version": str(self._torch.__version__), "ended": ended, "exit_code": exit_code}))
             return
         self._live = False
@@ -245,8 +263,14 @@ class Run:
                                % (last["bytes"], last["step"], last["phase"]),
                                "operator": "", "module": last["module"]}
         elif self._error:
-            report["error"] = {"message": "%(type)s: %(message)s" % self._error, "operator": "", "module": ""}
+            report["error"] = self._described_error()
         return report
+
+    def _described_error(self):
+        if not self._error:
+            return {}
+        message = self._error["type"] + (": " + self._error["message"] if self._error["message"] else "")
+        return {"message": message, "operator": "", "module": ""}
 
 
 def _end_for_sure():
