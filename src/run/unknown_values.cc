@@ -34,6 +34,14 @@ bool PeaksStay(Runs* runs, const ScriptRun& run, const ScriptRun& ones, std::int
          FirstDifference(ones, **booleans).empty();
 }
 
+// Of these, what a run with other values failed over: a shape that does not go with the
+// others, if any of them is one.
+const ScriptRead& LikelyCause(const std::vector<ScriptRead>& reads) {
+  const auto count = std::find_if(reads.begin(), reads.end(),
+                                  [](const ScriptRead& read) { return read.is_count; });
+  return count == reads.end() ? reads.back() : *count;
+}
+
 }  // namespace
 
 Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun& run,
@@ -54,7 +62,8 @@ Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun&
   Card card = runs->TrueSize();
   card.answers = Answers::kOne;
   Result<const ScriptRun*> other = runs->Once(batch, card);
-  const std::string difference = other.ok() ? FirstDifference(run, **other) : open.back().where;
+  const std::string difference =
+      other.ok() ? FirstDifference(run, **other) : LikelyCause(open).where;
   if (difference.empty()) {
     for (const ScriptRead& read : open) {
       answer->harmless.push_back(

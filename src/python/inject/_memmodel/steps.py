@@ -149,15 +149,42 @@ class Steps:
         if self._run.finished():  # the script caught the SystemExit and goes on
             self._run.leave()
         self._depth += 1
-        if self._depth == 1 and self._run.live():
-            if self.phase in (LOAD, NONE):  # gradients that no backward made
-                self._begin_step()
-            if self.phase != AFTER_BACKWARD and self.phase != BACKWARD:
-                self._run.mark("# backward done")
-            if self._run.tagging():
-                self._tag_gradients(optimizer)
-            if not named.get("closure") and not any(callable(a) for a in arguments[1:]):
-                self._enter(OPTIMIZER)
+        if self._depth > 1 or not self._run.live():
+            return None
+        replaced = self._with_closure(optimizer, arguments, named)
+        if replaced is None:
+            self._update_begins(optimizer)
+        return replaced
+
+    def _with_closure(self, optimizer, arguments, named):
+        """Lightning and LBFGS have forward and backward in a closure that step() calls: the update comes after it.
+        The arguments with it followed, or None if there is no closure."""
+        given = named.get("closure")
+        place = next((i for i, a in enumerate(arguments) if i > 0 and callable(a)), None)
+        if given is None and place is None:
+            return None
+        closure = given if given is not None else arguments[place]
+
+        def followed(*more, **more_named):
+            if self.phase == OPTIMIZER:  # LBFGS asks again
+                self._enter(AFTER_BACKWARD)
+            result = closure(*more, **more_named)
+            if self._run.live():
+                self._update_begins(optimizer)
+            return result
+
+        if given is not None:
+            return arguments, dict(named, closure=followed)
+        return arguments[:place] + (followed,) + arguments[place + 1:], named
+
+    def _update_begins(self, optimizer):
+        if self.phase in (LOAD, NONE):  # gradients that no backward made
+            self._begin_step()
+        if self.phase != AFTER_BACKWARD and self.phase != BACKWARD:
+            self._run.mark("# backward done")
+        if self._run.tagging():
+            self._tag_gradients(optimizer)
+        self._enter(OPTIMIZER)
 
     def _optimizer_ended(self, optimizer, arguments, named):
         self._depth = max(0, self._depth - 1)
