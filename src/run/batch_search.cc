@@ -52,31 +52,38 @@ Status DataEnded(std::int64_t batch, const std::string& what) {
                          "the largest batch");
 }
 
+// Whether the model was given less than the batch.
+bool FellShort(const Runs& runs, std::int64_t batch, const ScriptRun& run) {
+  const std::optional<std::int64_t> expected = Expected(runs, batch), given = Heaviest(run).batch;
+  return expected && given && *given < *expected;
+}
+
+// Some scripts catch out of memory and go on with smaller batches.
+bool MadeSmaller(const Runs& runs, std::int64_t batch, const ScriptRun& run) {
+  return Heaviest(run).answer.ooms > 0 && FellShort(runs, batch, run);
+}
+
 // Whether this run was one of that batch: a script whose data ends before the batch does trains
 // on smaller ones, or makes fewer steps.
 Status CheckData(const RunOptions& options, const Runs& runs, std::int64_t batch,
                  const ScriptRun& run) {
-  if (RanOut(run)) return {};
-  const std::optional<std::int64_t> expected = Expected(runs, batch), given = Heaviest(run).batch;
-  if (expected && given && *given < *expected) {
-    return DataEnded(batch, "the model was given " + std::to_string(*given) + " samples, not " +
-                                std::to_string(*expected) +
-                                (Heaviest(run).answer.ooms > 0
-                                     ? ": the script makes batches smaller where it runs out of "
-                                       "memory, or the data set has no more"
-                                     : ": the data set has no more, or the script limits it"));
+  if (RanOut(run) || MadeSmaller(runs, batch, run)) return {};
+  if (FellShort(runs, batch, run)) {
+    return DataEnded(batch, "the model was given " + std::to_string(*Heaviest(run).batch) +
+                                " samples, not " + std::to_string(*Expected(runs, batch)) +
+                                ": the data set has no more, or the script limits it");
   }
   for (const auto& [key, other] : runs.all()) {
     if (key.first >= batch || !IsProbe(options, key.second) || RanOut(other)) continue;
     const std::string smaller = std::to_string(key.first);
     if (options.steps > 0 && StepsDone(run) < StepsDone(other)) {
-      return DataEnded(batch, "the script ended by itself after " +
-                                  std::to_string(StepsDone(run)) + " of " +
-                                  std::to_string(options.steps) + " steps, at batch " + smaller +
-                                  " after " + std::to_string(StepsDone(other)) +
+      return DataEnded(batch, "the script ended by itself after " + std::to_string(StepsDone(run)) +
+                                  " of " + std::to_string(options.steps) + " steps, at batch " +
+                                  smaller + " after " + std::to_string(StepsDone(other)) +
                                   ": the data set is too small");
     }
-    if (!expected &&  // else it did reach the model, and the peak is where the batch is not
+    if (!Expected(runs,
+                  batch) &&  // else it did reach the model, and the peak is where the batch is not
         Most(other, &ProbeAnswer::peak_allocated) == Most(run, &ProbeAnswer::peak_allocated)) {
       return DataEnded(batch, "memory is the same as at batch " + smaller +
                                   ": {batch} does not reach the model, or the data set has no more "
@@ -93,15 +100,18 @@ Result<std::int64_t> Search(const RunOptions& options, Runs* runs, std::int64_t 
   search.budget = budget;
   search.side_by_side = 1;  // a script may keep its files, ports and processors to itself
   search.largest = options.largest_batch;
+  const auto holds_at = [&](std::int64_t batch, const ScriptRun& run) {
+    return holds(run) && !MadeSmaller(*runs, batch, run);
+  };
   for (const auto& [key, run] : runs->all()) {
     if (!IsProbe(options, key.second)) continue;
     if (!RanOut(run)) search.measures[key.first] = Most(run, measure);
     if (key.second.total == 0) continue;
-    if (holds(run)) search.known_true = std::max(search.known_true, key.first);
+    if (holds_at(key.first, run)) search.known_true = std::max(search.known_true, key.first);
   }
   for (const auto& [key, run] : runs->all()) {
     if (!IsProbe(options, key.second)) continue;
-    if (key.second.total != 0 && key.first > search.known_true && !holds(run)) {
+    if (key.second.total != 0 && key.first > search.known_true && !holds_at(key.first, run)) {
       search.known_false = std::min(search.known_false.value_or(key.first), key.first);
     }
   }
@@ -111,8 +121,11 @@ Result<std::int64_t> Search(const RunOptions& options, Runs* runs, std::int64_t 
         for (const std::int64_t batch : batches) {
           Result<const ScriptRun*> run = runs->Once(batch, runs->TrueSize());
           if (!run.ok()) return run.status();
-          if (Status s = CheckData(options, *runs, batch, **run); !s.ok()) return s;
-          Trial trial{holds(**run), std::nullopt};
+          if (Status s = CheckData(options, *runs, batch, **run); !s.ok()) {
+            runs->Disown(batch);
+            return s;
+          }
+          Trial trial{holds_at(batch, **run), std::nullopt};
           if (!RanOut(**run)) trial.measure = Most(**run, measure);
           trials.push_back(trial);
         }

@@ -39,7 +39,7 @@ class Answerer {
     const auto start = Clock::now();
     answer_.prediction.assumptions = options_.assumptions;
     Status status = options_.find_batch ? FindBatch() : OneRun();
-    if (!status.ok()) return status;
+    if (!status.ok()) return Status(status.code(), status.message() + TriedBefore());
     answer_.probes = runs_.probes();
     answer_.prediction.timings.total_ms = MillisecondsSince(start);
     return std::move(answer_);
@@ -63,6 +63,16 @@ class Answerer {
     if (Status s = Describe(options_, runs_, *shown, &answer_); !s.ok()) return s;
     if (Status s = Conclude(**run, out_of_memory, shown != *run); !s.ok()) return s;
     return BoundCounts(options_, &runs_, *shown, 0, &answer_);
+  }
+
+  // A search that ends without an answer has shown something all the same.
+  [[nodiscard]] std::string TriedBefore() const {
+    std::string text;
+    for (const BatchProbe& probe : runs_.probes()) {
+      text += (text.empty() ? " (tried before: " : ", ") + std::to_string(probe.batch) + " " +
+              probe.outcome;
+    }
+    return text.empty() ? "" : text + ")";
   }
 
   // The verdict on a run of the card of true size.

@@ -42,6 +42,11 @@ class Runs {
   [[nodiscard]] const std::map<Key, ScriptRun>& all() const { return runs_; }
   [[nodiscard]] const std::vector<BatchProbe>& probes() const { return probes_; }
 
+  // The run at this batch turned out to be one of another.
+  void Disown(std::int64_t batch) {
+    std::erase_if(probes_, [batch](const BatchProbe& probe) { return probe.batch == batch; });
+  }
+
   // Estimated until a run has shown which libraries the script uses.
   [[nodiscard]] const ContextEstimate& context() const { return context_; }
   [[nodiscard]] Peak PeakOf(const ProcessReport& report) const;

@@ -5,6 +5,7 @@ outermost call of a module; a backward is torch.autograd.backward (Tensor.backwa
 calls it); a step ends with an optimizer's step(). The markers are those of
 docs/trace_format.md, so one Trace reads like another.
 """
+import sys
 import threading
 
 from . import history
@@ -56,10 +57,14 @@ class Steps:
         def watched(tensors=None, *arguments, **named):
             outermost = self.backward_begins(tensors)
             try:
-                return backward(tensors, *arguments, **named)
-            finally:
+                result = backward(tensors, *arguments, **named)
+            except BaseException:
                 if outermost:
-                    self.backward_ended()
+                    self._fell()
+                raise
+            if outermost:
+                self.backward_ended()
+            return result
 
         watched.__doc__, watched.__name__ = backward.__doc__, "backward"
         watched.__wrapped__, watched.__module__ = backward, backward.__module__
@@ -116,7 +121,18 @@ class Steps:
     def forward_ended(self, module, output):
         if not self._run.live() or self._inside_backward() or self.phase != FORWARD:
             return
-        if not self._torch.is_grad_enabled():  # an evaluation's pass is a step of its own
+        if output is None and sys.exc_info()[0] is not None:
+            self._fell()
+        elif not self._torch.is_grad_enabled():  # an evaluation's pass is a step of its own
+            self._enter(NONE)
+            self._run.mark("# step done")
+
+    def _fell(self):
+        """The step did not end; a script that goes on (with a smaller batch) begins another."""
+        self._backward_thread = None
+        if self._run.live() and self.phase in (FORWARD, BACKWARD):
+            if self.phase == BACKWARD:
+                self._run.mark("# backward done")
             self._enter(NONE)
             self._run.mark("# step done")
 
