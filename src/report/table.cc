@@ -48,7 +48,8 @@ std::string Row(std::string_view name, std::string_view value, std::string_view 
 std::string Figures(const PredictOptions& options, const Prediction& prediction) {
   std::string text;
   if (prediction.peak) {
-    text += "At batch " + std::to_string(*prediction.batch) + "\n";
+    text += prediction.batch ? "At batch " + std::to_string(*prediction.batch) : "At the peak";
+    text += "\n";
     text += Row("nvidia-smi will show", FormatBytes(prediction.peak->device),
                 Percent(prediction.peak->device, options.total_bytes) + " of " +
                     FormatBytes(options.total_bytes));

@@ -34,6 +34,18 @@ bool PeaksStay(Runs* runs, const ScriptRun& run, const ScriptRun& ones, std::int
          FirstDifference(ones, **booleans).empty();
 }
 
+// One line may read several values (isnan and isinf of a loss).
+void AddHarmless(const ScriptRead& read, const std::string& reason, RunAnswer* answer) {
+  const auto same = std::find_if(
+      answer->harmless.begin(), answer->harmless.end(),
+      [&](const HarmlessRead& h) { return h.where == read.where && h.reason == reason; });
+  if (same != answer->harmless.end()) {
+    same->count += read.count;
+  } else {
+    answer->harmless.push_back({read.where, reason, read.count});
+  }
+}
+
 // Of these, what a run with other values failed over: a shape that does not go with the
 // others, if any of them is one.
 const ScriptRead& LikelyCause(const std::vector<ScriptRead>& reads) {
@@ -49,7 +61,7 @@ Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun&
   std::vector<ScriptRead> open;
   for (const ProcessReport& report : run.reports) {
     for (const ScriptRead& read : report.harmless) {
-      answer->harmless.push_back({read.where, read.reason, read.count});
+      AddHarmless(read, read.reason, answer);
     }
     open.insert(open.end(), report.unknown.begin(), report.unknown.end());
   }
@@ -66,18 +78,16 @@ Status WeighUnknownReads(const RunOptions& options, Runs* runs, const ScriptRun&
       other.ok() ? FirstDifference(run, **other) : LikelyCause(open).where;
   if (difference.empty()) {
     for (const ScriptRead& read : open) {
-      answer->harmless.push_back(
-          {read.where, "no request depends on it (tried with 0 and 1)", read.count});
+      AddHarmless(read, "no request depends on it (tried with 0 and 1)", answer);
     }
     return {};
   }
   if (other.ok() && PeaksStay(runs, run, **other, batch)) {
     for (const ScriptRead& read : open) {
-      answer->harmless.push_back({read.where,
-                                  read.boolean
-                                      ? "requests depend on it, the peaks do not (tried both ways)"
-                                      : "no request depends on it (tried with 0 and 1)",
-                                  read.count});
+      AddHarmless(read,
+                  read.boolean ? "requests depend on it, the peaks do not (tried both ways)"
+                               : "no request depends on it (tried with 0 and 1)",
+                  answer);
     }
     return {};
   }

@@ -114,17 +114,25 @@ print("VARIABLES", [n for n in ("LD_PRELOAD", "LD_LIBRARY_PATH") if n in os.envi
         self.assertIn("VARIABLES []\n", output)
 
     def test_out_of_memory_is_pytorchs_own_exception(self):
+        # Seen behind a library's own words, and by its own hook.
         answer, output = self.answer("--gpu-mem", "2G", code=1, command=self.python("""
-import torch
+import sys, torch
+sys.excepthook = lambda *error: print("HOOK", error[1])
+parameter = torch.nn.Parameter(torch.zeros(8, device="cuda"))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+parameter.sum().backward()
+optimizer.step()
 try:
     torch.empty(4 * 2**30, dtype=torch.uint8, device="cuda")
 except torch.OutOfMemoryError as error:
     print("CAUGHT", error)
-    raise
+    raise RuntimeError("no summary of the model") from error
 """))
+        self.assertIn("HOOK no summary of the model\n", output)
         self.assertRegex(output, r"CAUGHT CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has a total capacity of 2.00 GiB")
         self.assertEqual(answer["verdict"], "does_not_fit")
-        self.assertEqual(answer["peak"]["allocated_bytes"], 4 * 2**30)  # measured on a card without end
+        # Measured on a card without end; the parameter and its gradient take a block of 512 bytes each.
+        self.assertEqual(answer["peak"]["allocated_bytes"], 4 * 2**30 + 2 * 512)
 
     def test_ends_after_the_steps_even_if_the_script_catches_everything(self):
         text = TRAIN.format(steps=1000, batch=8).replace("optimizer =", "model = torch.compile(model)\noptimizer =", 1)
@@ -300,6 +308,26 @@ class BatchTest(Case):
         self.assertNotEqual(outcomes[runs], "out of memory")
         self.assertEqual(outcomes[runs + 1], "out of memory")
 
+    def test_a_batch_that_is_not_what_the_model_gets_is_no_answer(self):
+        # An evaluation with another batch after each epoch, as many scripts have it.
+        text = """
+import sys, torch
+batch, samples, epochs = (int(word) for word in sys.argv[1:])
+model = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(epochs):
+    for first in range(0, samples, batch):
+        model(torch.zeros(min(batch, samples - first), 512, 1024, device="cuda")).sum().backward()
+        optimizer.step()
+    with torch.no_grad():
+        model(torch.zeros(2, 512, 1024, device="cuda"))
+"""
+        find = "--gpu-mem", "4G", "--find-batch"
+        self.refused(*find, command=self.python(text, "{batch}", "40", "10"), code=3,
+                     message="the model was given 40 samples")
+        self.refused(*find, command=self.python(text, "{batch}", "64", "1"), code=3,
+                     message="at batch 32 the script ended by itself after 2 of 3 steps, at batch 8 after 3")
+
 
 class RanksTest(Case):
     def test_ranks_exchange_what_they_know(self):
@@ -340,7 +368,7 @@ import lightning.pytorch as pl
 from lightning.pytorch.demos.boring_classes import BoringModel
 pl.Trainer(max_steps=10, logger=False, enable_checkpointing=False, accelerator="gpu").fit(BoringModel())
 """))
-        self.assertEqual(answer["steps_done"], 3)
+        self.assertEqual((answer["steps_done"], answer["batch"]), (3, 1))  # its DataLoader's batch
 
     @needs("transformers", "accelerate")
     def test_transformers_trainer(self):
