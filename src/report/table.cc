@@ -36,6 +36,7 @@ std::string Headline(const PredictOptions& options, const Prediction& prediction
   if (prediction.largest_batch) {
     return "FITS: " + file + ", largest batch " + std::to_string(*prediction.largest_batch);
   }
+  if (!prediction.batch) return "FITS: " + file;  // a script without a model that memmodel saw
   return "FITS: " + file + ", batch " + std::to_string(*prediction.batch);
 }
 

@@ -134,6 +134,12 @@ TEST_CASE("what is not known is left out, never 0") {
     CAPTURE(field);
     CHECK_FALSE(json.contains(field));
   }
+  Prediction script = Figures();  // one without a module has a peak and no batch
+  script.batch.reset();
+  script.largest_batch.reset();
+  const std::string table = FormatTable(Options(), script);
+  CHECK(table.starts_with("FITS: resnet50.pt\n"));
+  CHECK(table.find("\nAt the peak\n") != std::string::npos);
 }
 
 TEST_CASE("text is broken at spaces and columns are filled") {
