@@ -172,6 +172,149 @@ def parse_input(spec):
         sys.exit(f"--input {spec}: expected [name=]3x224x224[:dtype]")
 
 
+class Variables:
+    """Writes into a traced graph how long Python's variables hold its values.
+
+    memmodel frees a value as Python does: when its variable is assigned again or its
+    function returns. It reads that from the names of values, but torch.jit.trace takes
+    names from whatever frame uses a value and has none for the results of modules. So the
+    functions of a network are watched while they run, and a value is named after the
+    variable that holds it longest. One of a function that forward calls ends before forward
+    does: `labels__until3_` until the last value that the function returns, `loss__end3_`
+    (or `none__end3_`, if no variable holds that). A variable that gets a result of the
+    function has it from then on: `query__from3_`.
+
+        script = Variables(model).trace(batch)
+    """
+
+    MARK = "memmodel"  # while tracing the name of a value is MARK and its place in self.values
+
+    def __init__(self, model):
+        self.model = model
+        self.paths = {id(module): path for path, module in model.named_modules()}
+        self.running = []  # paths of the modules whose forward functions run, the innermost last
+        self.calls = []  # for each whether it is of a forward function
+        self.values = []  # for each {path: (call, variable)}, and the calls that returned it, the outermost last
+
+    def trace(self, batch):
+        before = sys.gettrace()
+        sys.settrace(self.enter_function)
+        try:
+            script = torch.jit.trace(self.model, batch, check_trace=False, strict=False)
+        finally:
+            sys.settrace(before)
+        self.write(script)
+        return script
+
+    def enter_function(self, frame, event, _):
+        code = frame.f_code
+        if code.co_name.startswith("<") or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+            return None
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "torch":
+            return None
+        path = self.paths.get(id(frame.f_locals.get("self"))) if code.co_name == "forward" else None
+        if path is not None:
+            self.running.append(path)
+        elif not self.running:
+            return None
+        owner, call = self.running[-1], len(self.calls)
+        self.calls.append(path is not None)
+        arguments = {v.unique() for v in map(self.value, frame.f_locals.values()) if v}
+        held = {}
+
+        def watch(frame, event, result):
+            bound = {name: self.value(x) for name, x in frame.f_locals.items()}
+            for name, value in bound.items():
+                if not value or value.unique() in arguments and (path is not None or self.record(value)[0]):
+                    continue  # the caller's, who holds it longer
+                held[name] = value
+                self.record(value)[0][owner] = call, name
+            if event == "return":
+                for name in held.keys() - bound.keys():  # `del` ends a variable, which no name can say
+                    self.record(held[name])[0].pop(owner, None)
+                if path is not None:
+                    self.running.pop()
+                else:
+                    for value in map(self.value, result if isinstance(result, tuple) else (result,)):
+                        if value:
+                            self.record(value)[1].append(call)
+            return watch
+
+        return watch
+
+    @staticmethod
+    def value(x):
+        """The value that a tensor is while tracing, if a node of the graph made it."""
+        if not isinstance(x, torch.Tensor) or not torch._C._is_tracing():
+            return None
+        value = torch._C._get_value_trace(x)
+        return None if value.node().kind() == "prim::Param" else value
+
+    def record(self, value):
+        name = value.debugName()
+        if not name.startswith(self.MARK):
+            self.values.append(({}, []))
+            name = f"{self.MARK}{len(self.values) - 1}"
+            value.setDebugName(name)
+        return self.values[int(name.split(".")[0][len(self.MARK) :])]
+
+    def write(self, script):
+        graphs = {
+            path: {name: module._c._get_method(name).graph for name in module._c._method_names()}
+            for path, module in script.named_modules()
+            if path in self.paths.values()
+        }
+        records = [
+            (path, value, self.made(graphs, path, value))
+            for path, methods in graphs.items()
+            for graph in methods.values()
+            for node in graph.nodes()
+            for value in node.outputs()
+            if value.type().kind() == "TensorType"
+        ]
+        records = [(path, value, self.record(made) if made else ({}, [])) for path, value, made in records]
+        names, lasts = {}, {}  # a value's name; the last value of a call
+        for path, value, (variables, returned_by) in records:
+            for call in returned_by:
+                lasts[path, call] = value
+            call, name = variables.get(path, (None, None))
+            if name:
+                name += "_"
+                if not self.calls[call]:
+                    lasts[path, call] = value
+                    name += f"_until{call}_"
+                if returned_by and call not in returned_by:
+                    name += f"_from{returned_by[-1]}_"
+                names[path, value.unique()] = name
+        for (path, call), value in lasts.items():
+            name = names.get((path, value.unique()), "none_")
+            if f"_until{call}_" in name:  # by its last use it has ended
+                name = "none_"
+            names[path, value.unique()] = f"{name}_end{call}_"
+        for path, value, _ in records:
+            value.setDebugName(names.get((path, value.unique()), ""))
+
+    def made(self, graphs, path, value):
+        """`value` in the graph of the module whose operator made it, or None."""
+        node, place = value.node(), value.offset()
+        if node.kind() == "prim::TupleUnpack":
+            node = node.inputsAt(0).node()
+        if node.kind() != "prim::CallMethod":
+            return value
+        steps, owner = [], node.inputsAt(0).node()
+        while owner.kind() == "prim::GetAttr":
+            steps.insert(0, owner.s("name"))
+            owner = owner.inputsAt(0).node()
+        callee = ".".join(filter(None, [path, *steps]))
+        graph = graphs.get(callee, {}).get(node.s("name"))
+        if graph is None:
+            return None
+        result = next(graph.outputs())
+        if result.node().kind() == "prim::TupleConstruct":
+            result = list(result.node().inputs())[place]
+        return self.made(graphs, callee, result)
+
+
 def hollow(module):
     """Replaces parameters and large floating-point buffers by expanded single elements."""
     for parameter in module.parameters():
@@ -197,19 +340,7 @@ def save_atomically(path, save):
         raise
 
 
-def export_script(model, inputs, batch, path):
-    """Scripts or traces `model` into `path`; returns which of the two it was."""
-    if isinstance(model, LossOfTokens):
-        how = "traced"
-        script = torch.jit.trace(model, batch, check_trace=False, strict=False)
-    else:
-        try:
-            how = "scripted"
-            script = torch.jit.script(model)
-        except Exception:  # scripting fails in many ways; tracing is the other one
-            how = "traced"
-            wrapped = FirstTensor(model).train(model.training) if len(batch) == 1 else model
-            script = torch.jit.trace(wrapped, batch, check_trace=False, strict=False)
+def save_script(script, inputs, path):
     hollow(script)
     stored = [
         {"name": name, "shape": shape, "dtype": str(dtype).replace("torch.", "")}
@@ -217,6 +348,21 @@ def export_script(model, inputs, batch, path):
     ]
     extra = {STORED_INPUTS: json.dumps(stored)}
     save_atomically(path, lambda temporary: torch.jit.save(script, temporary, _extra_files=extra))
+
+
+def export_script(model, inputs, batch, path):
+    """Scripts or traces `model` into `path`; returns which of the two it was."""
+    how = "scripted"
+    try:
+        script = None if isinstance(model, LossOfTokens) else torch.jit.script(model)
+    except Exception:  # scripting fails in many ways; tracing is the other one
+        script = None
+        if len(batch) == 1:
+            model = FirstTensor(model).train(model.training)
+    if script is None:
+        how = "traced"
+        script = Variables(model).trace(batch)
+    save_script(script, inputs, path)
     return how
 
 

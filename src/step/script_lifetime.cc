@@ -14,7 +14,13 @@
 // variable again for its old value, before the return for the last values.
 //
 // Values without a name ("_12") are temporaries, to which TorchScript's rule fits.
-// Assignments within branches and loops are left to it too.
+// Assignments within branches and loops are left to it too. A function's variables end
+// in the order in which they were first assigned.
+//
+// Functions that forward calls are not to be seen in a traced graph. Values of their
+// variables are given names by scripts/export_model.py that say where they end:
+// labels__until3_ with the value whose name has __end3_. A variable has what a function
+// returned from its end: query__from3_.
 #include "src/step/script_lifetime.h"
 
 #include <torch/csrc/jit/api/function_impl.h>
@@ -23,8 +29,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,11 +54,26 @@ const torch::jit::RegisterOperators kRegistered({torch::jit::Operator(
 
 bool IsTensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
 
+// The numbers behind `mark` in a name: 3 and 4 of "loss__end3__end4_0".
+std::vector<int> Numbers(const std::string& name, const std::string& mark) {
+  std::vector<int> numbers;
+  for (std::size_t at = name.find(mark); at != std::string::npos; at = name.find(mark, at + 1)) {
+    numbers.push_back(std::atoi(name.c_str() + at + mark.size()));
+  }
+  return numbers;
+}
+
 // "out0.1" and "out.3" are values of "out"; "" for values without a variable.
 std::string VariableOf(const Value* value) {
   if (!value->hasDebugName()) return "";
   std::string name = value->debugName();
   name.resize(std::min(name.find('.'), name.size()));
+  for (const char* mark : {"__until", "__from", "__end"}) {
+    const std::size_t at = name.find(mark);
+    if (at == std::string::npos) continue;
+    name.resize(at + 1);
+    return name == "none_" ? "" : name;
+  }
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0)
     name.pop_back();
   return name.empty() || name.front() == '_' ? "" : name;
@@ -75,25 +98,73 @@ void KeepArguments(Graph& graph, Block* block) {
   }
 }
 
+// Variables of one function in the order of their first assignment, which is the order in
+// which they end.
+class Variables {
+ public:
+  // The value that the variable held before, or null.
+  Value* Assign(const std::string& variable, Value* value) {
+    const auto known = std::find(names_.begin(), names_.end(), variable);
+    if (known != names_.end()) {
+      return std::exchange(values_[static_cast<std::size_t>(known - names_.begin())], value);
+    }
+    names_.push_back(variable);
+    values_.push_back(value);
+    return nullptr;
+  }
+
+  [[nodiscard]] const std::vector<Value*>& values() const { return values_; }
+
+ private:
+  std::vector<std::string> names_;
+  std::vector<Value*> values_;
+};
+
 void KeepVariables(Graph& graph) {
   static const auto kKeep = c10::Symbol::fromQualString("memmodel::keep");
-  std::map<std::string, Value*> current;
-  std::vector<std::pair<Value*, Node*>> replaced;  // old value, node that assigns anew
+  struct Call {
+    Variables variables;
+    std::vector<std::tuple<Variables*, std::string, Value*>> results;
+  };
+  Variables own;
+  std::map<int, Call> calls;                                   // of functions that forward calls
+  std::vector<std::pair<std::vector<Value*>, Node*>> endings;  // values, node after which they end
+  const auto assign = [&](Variables& variables, const std::string& variable, Value* value,
+                          Node* when) {
+    Value* before = variables.Assign(variable, value);
+    if (before != nullptr) endings.push_back({{before}, when});
+  };
   for (Node* node : graph.block()->nodes()) {
     for (Value* output : node->outputs()) {
-      const std::string variable = IsTensor(output) ? VariableOf(output) : "";
-      if (variable.empty()) continue;
-      Value*& value = current[variable];
-      if (value != nullptr) replaced.emplace_back(value, node);
-      value = output;
+      if (!IsTensor(output)) continue;
+      const std::string name = output->debugName();
+      if (const std::string variable = VariableOf(output); !variable.empty()) {
+        const std::vector<int> until = Numbers(name, "__until");
+        const std::vector<int> from = Numbers(name, "__from");
+        Variables& variables = until.empty() ? own : calls[until.front()].variables;
+        if (from.empty()) {
+          assign(variables, variable, output, node);
+        } else {
+          calls[from.front()].results.emplace_back(&variables, variable, output);
+        }
+      }
+      for (const int number : Numbers(name, "__end")) {
+        Call& call = calls[number];
+        if (!call.variables.values().empty()) endings.push_back({call.variables.values(), node});
+        for (const auto& [variables, variable, value] : call.results) {
+          assign(*variables, variable, value, node);
+        }
+      }
     }
   }
-  for (const auto& [value, node] : replaced) {
-    graph.create(kKeep, {value}, /*num_outputs=*/0)->insertAfter(node);
+  // The first to end last: each is put right behind its node.
+  std::reverse(endings.begin(), endings.end());
+  for (const auto& [values, node] : endings) {
+    graph.create(kKeep, values, /*num_outputs=*/0)->insertAfter(node);
   }
-  std::vector<Value*> last;
-  for (const auto& [variable, value] : current) last.push_back(value);
-  if (!last.empty()) graph.block()->appendNode(graph.create(kKeep, last, /*num_outputs=*/0));
+  if (!own.values().empty()) {
+    graph.block()->appendNode(graph.create(kKeep, own.values(), /*num_outputs=*/0));
+  }
 }
 
 }  // namespace

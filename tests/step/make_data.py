@@ -1,13 +1,39 @@
 #!/usr/bin/env python3
-"""Makes data/: files of torch.save that are no TorchScript. Needs torch; run by hand."""
+"""Makes data/: files of torch.save that are no TorchScript, and a network whose functions have variables.
+
+Needs torch; run by hand.
+"""
 
 import collections
 import os
+import sys
 
 import torch
 from torch import nn
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
+sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "scripts"))
+import export_model  # noqa: E402
+
+
+def halved(x):
+    wide = x + 1
+    wider = wide * 2
+    return wider[:, :128] + 0.5
+
+
+class VariablesNet(nn.Module):
+    """256 numbers a sample. `wide` and `wider` live until halved returns, z twice, y to the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(128))
+
+    def forward(self, x):
+        y = halved(x)
+        z = y + 1
+        z = z * self.scale
+        return z
 
 
 def main():
@@ -23,6 +49,10 @@ def main():
     tied = nn.Linear(6, 6, bias=False)
     torch.save(collections.OrderedDict(a=tied.weight, b=tied.weight), path("tied.pt"))
     torch.save([1, 2, 3], path("list.pt"))
+    inputs = [("x", [256], torch.float32)]
+    net = export_model.FirstTensor(VariablesNet())  # to be traced: scripting inlines functions
+    script = export_model.Variables(net).trace((torch.zeros(2, 256),))
+    export_model.save_script(script, inputs, path("variables_net.pt"))
 
 
 if __name__ == "__main__":

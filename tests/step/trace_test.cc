@@ -60,6 +60,32 @@ TEST_CASE("a trace knows operators, modules and roles") {
   CHECK(peak <= run.answers[1]["peak"]["allocated_bytes"].get<std::int64_t>());
 }
 
+TEST_CASE("values live as long as the variables of a script's functions") {
+  // make_data.py has the network. 16 samples of 256 floats are 32 units of 512 bytes. Python lets
+  // go of wide and wider when halved returns, of the first z when the second is assigned and of y
+  // when forward returns.
+  const std::string path = TemporaryFile("variables.trace", "");
+  const auto run =
+      RunChild({Job(MEMMODEL_SOURCE_DIR "/tests/step/data/variables_net.pt", {{"mode", "infer"}}),
+                Probe(1, 16, {{"steps", 1}, {"trace", path}})});
+  REQUIRE(run.answers.size() == 2);
+  REQUIRE(run.answers[1]["outcome"] == "ok");
+  const auto trace = memmodel::ReadTrace(path);
+  REQUIRE(trace.ok());
+  std::string events;
+  for (const Event& event : trace->events) {
+    if (event.kind == EventKind::kMarker) {
+      const auto text = trace->Text(event.text);
+      if (text == "forward done") break;
+      events.clear();
+    }
+    const bool request = event.kind == EventKind::kAlloc;
+    if (!request && event.kind != EventKind::kFree) continue;
+    events += (request ? " a" : " f") + std::to_string((event.size + 511) / 512);
+  }
+  CHECK(events == " a32 a32 a32 a16 f32 f32 a16 a16 f16 f16");  // the first is the input
+}
+
 TEST_CASE("steps make the requests and releases that were measured on a GPU") {
   // Every event from loading the parameters to the end of the third step, in units of 512
   // bytes, in order: plain PyTorch 2.11 in Python on an NVIDIA H200 (driver 580.159, batch
