@@ -227,6 +227,15 @@ class Run:
         measured = self._context and self._context - self._profiler_bytes
         return {"context": {"measured_bytes": measured}} if measured else {}
 
+    def _cudnn_version(self):
+        """None where there is no cuDNN, or one that this torch does not take."""
+        if not (job.on_real_gpu() or os.environ.get("MEMMODEL_VGPU_CUDNN")):
+            return None
+        try:
+            return self._torch.backends.cudnn.version()
+        except RuntimeError:
+            return None
+
     def _outcome(self, ended, exit_code):
         if ended == "steps":
             return "ok"
@@ -250,7 +259,7 @@ class Run:
             "bucket_bytes": self._modules.bucket_bytes,
             "steps_done": self._steps.done, "steps": self._steps.reports[:steps.MOST_STEPS_REPORTED],
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
-            "cudnn_version": torch.backends.cudnn.version(), "python": sys.version.split()[0],
+            "cudnn_version": self._cudnn_version(), "python": sys.version.split()[0],
             "stale_bytes": self._reads.stale_bytes or None, "unknown": unknown, "harmless_reads": harmless,
             "counts": counts, "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
