@@ -4,8 +4,11 @@
 #                       python3 on PATH imports
 # MEMMODEL_CUDA_INCLUDE cuda_runtime_api.h, cuda.h, cublas headers; MEMMODEL_CUDNN_INCLUDE: cudnn.h. By default
 #                       the nvidia wheels beside torch, else a CUDA toolkit in /usr/local/cuda or CUDA_HOME
+# MEMMODEL_CUDA12_INCLUDE cuda_runtime_api.h of CUDA 12, for the stand-ins that `memmodel run` needs with a torch built for CUDA 12; by
+#                       default the environment variable of that name, else the wheel nvidia-cuda-runtime-cu12 beside torch. Without it
+#                       they are left out
 #
-# Defines the interface targets memmodel_torch and memmodel_cuda_headers. No GPU library of NVIDIA is linked: the
+# Defines the interface targets memmodel_torch, memmodel_cuda_headers and, with those headers, memmodel_cuda12_headers. No GPU library of NVIDIA is linked: the
 # child loads the virtual GPU, or the real libraries, when it starts.
 set(MEMMODEL_TORCH_ROOT "" CACHE PATH "Folder of torch with include/ and lib/")
 set(MEMMODEL_HAVE_TORCH OFF)
@@ -45,6 +48,21 @@ endif()
 
 add_library(memmodel_cuda_headers INTERFACE)
 target_include_directories(memmodel_cuda_headers SYSTEM INTERFACE ${MEMMODEL_CUDA_INCLUDE} ${MEMMODEL_CUDNN_INCLUDE})
+
+find_path(MEMMODEL_CUDA12_INCLUDE cuda_runtime_api.h
+  HINTS ENV MEMMODEL_CUDA12_INCLUDE ${site_packages}/nvidia/cuda_runtime/include NO_DEFAULT_PATH)
+if(MEMMODEL_CUDA12_INCLUDE)
+  file(STRINGS ${MEMMODEL_CUDA12_INCLUDE}/cuda_runtime_api.h cuda12 REGEX "define CUDART_VERSION +12")
+  if(NOT cuda12)
+    message(FATAL_ERROR "${MEMMODEL_CUDA12_INCLUDE}/cuda_runtime_api.h (MEMMODEL_CUDA12_INCLUDE) is not of CUDA 12.")
+  endif()
+  # The runtime's wheel lacks crt/host_defines.h; CUDA 13's gives the host the same definitions.
+  add_library(memmodel_cuda12_headers INTERFACE)
+  target_include_directories(memmodel_cuda12_headers SYSTEM INTERFACE
+    ${MEMMODEL_CUDA12_INCLUDE} ${MEMMODEL_CUDA_INCLUDE} ${MEMMODEL_CUDNN_INCLUDE})
+else()
+  message(STATUS "No headers of CUDA 12 (MEMMODEL_CUDA12_INCLUDE): memmodel run will take scripts with a torch for CUDA 13 only")
+endif()
 
 add_library(memmodel_torch INTERFACE)
 target_include_directories(memmodel_torch SYSTEM INTERFACE

@@ -7,6 +7,9 @@
 #include "src/vgpu/export.h"
 #include "src/vgpu/state.h"
 
+// Of CUDA 12.8; the headers are those of CUDA 13.
+constexpr int kCublas12 = 120804;
+
 struct cublasContext {
   cudaStream_t stream = nullptr;
   cublasMath_t math = CUBLAS_DEFAULT_MATH;
@@ -74,7 +77,7 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void*, size_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
-  *version = CUBLAS_VERSION;
+  *version = MEMMODEL_CUDA_MAJOR >= 13 ? CUBLAS_VERSION : kCublas12;
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -55,7 +55,7 @@ VGPU_API CUresult cuInit(unsigned) {
 
 VGPU_API CUresult cuDriverGetVersion(int* version) {
   if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *version = 13000;
+  *version = CUDA_VERSION;
   return CUDA_SUCCESS;
 }
 

@@ -21,7 +21,10 @@ form   how the generated function looks where it is not `int f(...)` that return
                   looks up: void* memmodel_vgpu_real(const char* name)
          data     a variable of 64 bytes, not a function
 
-    generate.py code NAME.csv --refusal 801 --version libcudart.so.13 --source OUT.c --map OUT.map
+A fourth field, 12 or 13, says that the row is for stand-ins of that CUDA version alone: the function is
+not in the other, or has another signature there.
+
+    generate.py code NAME.csv --cuda 13 --refusal 801 --version libcudart.so.13 --source OUT.c --map OUT.map
     generate.py table OUT.md NAME.csv...
 """
 import argparse
@@ -31,6 +34,7 @@ import re
 import sys
 
 CLASSES = ("modelled", "accepted", "refused")
+CUDA = ("12", "13")
 FORM = re.compile(r"|new [1-9]|zero [1-9]|value .+|text .+|none|forward|data")
 
 
@@ -61,7 +65,7 @@ typedef long (*any_function)(REGISTERS(long), FLOATS(double), STACK(long));
 
 
 def read(path):
-    """The rows of an export list as (function, class, form); ends on the first bad line."""
+    """The rows of an export list as (function, class, form, CUDA versions); ends on the first bad line."""
     rows = []
     seen = set()
     with open(path, newline="", encoding="utf-8") as file:
@@ -69,12 +73,14 @@ def read(path):
         if next(reader, None) != ["function", "class", "form"]:
             sys.exit(f"{path}: the first line must be function,class,form")
         for number, row in enumerate(reader, 2):
-            if len(row) != 3 or row[1] not in CLASSES or not FORM.fullmatch(row[2]):
+            if len(row) not in (3, 4) or row[1] not in CLASSES or not FORM.fullmatch(row[2]):
                 sys.exit(f"{path}:{number}: not a function, a class and a form: {row}")
-            if not re.fullmatch(r"[A-Za-z_]\w*", row[0]) or row[0] in seen:
-                sys.exit(f"{path}:{number}: no name, or one that was there before: {row[0]}")
-            seen.add(row[0])
-            rows.append(tuple(row))
+            versions = CUDA if len(row) == 3 else (row[3],)
+            new = {(row[0], version) for version in versions}
+            if not re.fullmatch(r"[A-Za-z_]\w*", row[0]) or new & seen or not set(versions) <= set(CUDA):
+                sys.exit(f"{path}:{number}: no name, one that was there before, or no CUDA version: {row}")
+            seen |= new
+            rows.append((*row[:3], versions))
     return rows
 
 
@@ -118,7 +124,7 @@ def write(path, text):
 
 
 def code(arguments):
-    rows = read(arguments.list)
+    rows = [row[:3] for row in read(arguments.list) if arguments.cuda in row[3]]
     parts = [
         "/* Made by generate.py from an export list. */\n",
         '#include "src/vgpu/calls.h"\n\n',
@@ -143,11 +149,12 @@ def table(arguments):
              "stand_ins.md.\n\n", "| library | modelled | accepted | refused |\n", "|---|---|---|---|\n"]
     lists = [(pathlib.Path(p).stem, read(p)) for p in sorted(arguments.lists)]
     for name, rows in lists:
-        counts = [sum(kind == k for _, kind, _ in rows) for k in CLASSES]
+        counts = [sum(row[1] == k for row in rows) for k in CLASSES]
         lines.append(f"| {name} | {counts[0]} | {counts[1]} | {counts[2]} |\n")
     for name, rows in lists:
         lines.append(f"\n## {name}\n\n| function | class |\n|---|---|\n")
-        lines += [f"| {f} | {kind} |\n" for f, kind, _ in sorted(rows)]
+        lines += [f"| {f}{'' if versions == CUDA else f' (CUDA {versions[0]})'} | {kind} |\n"
+                  for f, kind, _, versions in sorted(rows)]
     write(arguments.out, "".join(lines))
 
 
@@ -156,6 +163,7 @@ def main():
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("code")
     one.add_argument("list")
+    one.add_argument("--cuda", choices=CUDA, required=True)
     one.add_argument("--refusal", required=True)
     one.add_argument("--version", default="")
     one.add_argument("--source", required=True)

@@ -2,6 +2,7 @@
 // process as their only user. The functions that monitoring code asks for are
 // answered; figures that only a running GPU has (temperature, power, utilisation)
 // are not supported.
+#include <cuda.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -146,7 +147,7 @@ nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* version) {
   if (version == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-  *version = 13000;
+  *version = CUDA_VERSION;
   return NVML_SUCCESS;
 }
 nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* version) {

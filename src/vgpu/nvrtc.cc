@@ -1,6 +1,8 @@
 // libnvrtc: programs are kept and compile at once, to code that does nothing,
 // since no kernel runs. Name expressions keep their names, so that a module of
 // the driver finds them again.
+#include <cuda.h>
+
 #include <array>
 #include <cstring>
 #include <map>
@@ -31,10 +33,14 @@ struct _nvrtcProgram {
 
 namespace {
 
-// What the real library knows (CUDA 13.0: nvrtcGetSupportedArchs).
-constexpr std::array<int, 13> kArchitectures = {75,  80,  86,  87,  88,  89, 90,
-                                                100, 103, 110, 120, 121, 0};
-constexpr int kArchitectureCount = 12;
+// What the real library knows (nvrtcGetSupportedArchs of CUDA 13.0 and 12.8).
+#if CUDA_VERSION >= 13000
+constexpr std::array kArchitectures = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
+#else
+constexpr std::array kArchitectures = {50, 52, 53, 60, 61, 62,  70,  72, 75,
+                                       80, 86, 87, 89, 90, 100, 101, 120};
+#endif
+constexpr int kArchitectureCount = kArchitectures.size();
 
 std::string EmptyPtx() {
   return ".version 9.0\n.target sm_75\n.address_size 64\n";
@@ -72,8 +78,8 @@ const char* nvrtcGetErrorString(nvrtcResult result) {
 
 nvrtcResult nvrtcVersion(int* major, int* minor) {
   if (major == nullptr || minor == nullptr) return NVRTC_ERROR_INVALID_INPUT;
-  *major = 13;
-  *minor = 0;
+  *major = CUDA_VERSION / 1000;
+  *minor = CUDA_VERSION % 1000 / 10;
   return NVRTC_SUCCESS;
 }
 

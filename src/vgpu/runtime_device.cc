@@ -111,6 +111,7 @@ void FillProperties(int device, cudaDeviceProp* p) {
   SET(ipcEventSupported);
   SET(clusterLaunch);
   SET(unifiedFunctionPointers);
+#if CUDART_VERSION >= 13000
   SET(deviceNumaConfig);
   SET(deviceNumaId);
   SET(mpsEnabled);
@@ -118,6 +119,17 @@ void FillProperties(int device, cudaDeviceProp* p) {
   SET(gpuPciDeviceID);
   SET(gpuPciSubsystemID);
   SET(hostNumaMultinodeIpcSupported);
+#else  // left out of CUDA 13's structure
+  const auto set_attribute = [&spec, device](cudaDeviceAttr attribute, int* value) {
+    *value = DeviceAttribute(spec, device, attribute).value_or(0);
+  };
+  set_attribute(cudaDevAttrClockRate, &p->clockRate);
+  set_attribute(cudaDevAttrGpuOverlap, &p->deviceOverlap);
+  set_attribute(cudaDevAttrKernelExecTimeout, &p->kernelExecTimeoutEnabled);
+  set_attribute(cudaDevAttrComputeMode, &p->computeMode);
+  set_attribute(cudaDevAttrMemoryClockRate, &p->memoryClockRate);
+  set_attribute(cudaDevAttrSingleToDoublePrecisionPerfRatio, &p->singleToDoublePrecisionPerfRatio);
+#endif
 #undef SET
 #undef SET_ARRAY
 }
@@ -151,6 +163,7 @@ VGPU_API cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
   return ValidDevice(device) ? cudaSuccess : Note(cudaErrorInvalidDevice);
 }
 
+// In CUDA 12 the header makes this cudaGetDeviceProperties_v2; what CUDA 11 knew under this name had another layout.
 VGPU_API cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (properties == nullptr) return Note(cudaErrorInvalidValue);
   if (!ValidDevice(device)) return Note(cudaErrorInvalidDevice);
@@ -185,17 +198,16 @@ VGPU_API cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* text) {
   return Note(cudaErrorInvalidDevice);
 }
 
-// The version of the driver that the measured figures come from, and of the
-// headers that this library is written against: CUDA 13.0.
+// The version of CUDA that this library is built for.
 VGPU_API cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return Note(cudaErrorInvalidValue);
-  *version = 13000;
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 
 VGPU_API cudaError_t cudaRuntimeGetVersion(int* version) {
   if (version == nullptr) return Note(cudaErrorInvalidValue);
-  *version = 13000;
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 
@@ -251,5 +263,5 @@ VGPU_API cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void**
 VGPU_API cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function,
                                              unsigned long long flags,
                                              cudaDriverEntryPointQueryResult* status) {
-  return cudaGetDriverEntryPointByVersion(symbol, function, 13000, flags, status);
+  return cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags, status);
 }

@@ -4,6 +4,14 @@
 
 #include "src/vgpu/runtime.h"
 
+// What tells of edge data has names of its own in CUDA 12, beside functions without.
+#if CUDART_VERSION < 13000
+#undef cudaStreamGetCaptureInfo
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#define cudaStreamUpdateCaptureDependencies cudaStreamUpdateCaptureDependencies_v2
+#define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
+#endif
+
 namespace memmodel::vgpu {
 
 GraphExec* Instantiate(const Graph& graph) {
@@ -210,3 +218,26 @@ VGPU_API cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path,
   if (graph == nullptr || path == nullptr) return Note(cudaErrorInvalidValue);
   return Note(cudaErrorNotSupported);
 }
+
+#if CUDART_VERSION < 13000
+#undef cudaStreamUpdateCaptureDependencies
+#undef cudaGraphNodeGetDependencies
+VGPU_API cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream,
+                                                 cudaStreamCaptureStatus* status,
+                                                 unsigned long long* id, cudaGraph_t* graph,
+                                                 const cudaGraphNode_t** dependencies,
+                                                 size_t* count) {
+  return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
+}
+
+VGPU_API cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream,
+                                                         cudaGraphNode_t* dependencies,
+                                                         size_t count, unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies_v2(stream, dependencies, nullptr, count, flags);
+}
+
+VGPU_API cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes,
+                                                  size_t* count) {
+  return cudaGraphNodeGetDependencies_v2(node, nodes, nullptr, count);
+}
+#endif

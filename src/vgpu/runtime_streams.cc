@@ -155,3 +155,10 @@ VGPU_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start
   *milliseconds = static_cast<float>(second.time_ms - first.time_ms);
   return cudaSuccess;
 }
+
+#if CUDART_VERSION < 13000
+VGPU_API cudaError_t cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t start,
+                                             cudaEvent_t end) {
+  return cudaEventElapsedTime(milliseconds, start, end);
+}
+#endif

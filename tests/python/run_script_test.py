@@ -265,7 +265,7 @@ class RefusalTest(Case):
 
     def test_a_torch_that_cannot_be_used_is_named(self):
         for cuda, hip, message in (("None", "None", "a CPU-only build"), ("None", "'7.0'", "a ROCm build"),
-                                   ("'12.8'", "None", "built for CUDA 12.8")):
+                                   ("'11.8'", "None", "built for CUDA 11.8")):
             self.write("", "site/torch/__init__.py")
             self.write("__version__ = '2.11.0'\ncuda = %s\nhip = %s\n" % (cuda, hip), "site/torch/version.py")
             self.refused(command=[sys.executable, "-c", "import torch"], code=2, message=message,

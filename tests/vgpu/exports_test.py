@@ -3,6 +3,9 @@
 
 Every symbol that torch imports from NVIDIA's libraries must be exported by a stand-in under the
 version that torch asks for, and its class must stand in the table of docs/stand_ins_functions.md.
+
+What torch imports is read from its libraries (--torch), or from a file that --record made of them
+(--recorded): lines of a symbol and its version, or of a library's SONAME, "-" for no version.
 """
 import argparse
 import csv
@@ -36,26 +39,49 @@ def symbols(path, defined):
     return found
 
 
+def dynamic(path, kind):
+    """The names that the dynamic section gives under `kind`: NEEDED or SONAME."""
+    text = subprocess.run(["readelf", "-d", path], capture_output=True, text=True, check=True).stdout
+    return set(re.findall(rf"\({kind}\).*\[(.+)\]", text))
+
+
+def imports(folder):
+    """What torch's libraries take from NVIDIA's: (symbol, version), (SONAME, "")."""
+    torch = sorted(folder.glob("lib*.so*"))
+    own = {name for path in torch for name, _ in symbols(path, True)}
+    libraries = {(name, "") for path in torch for name in dynamic(path, "NEEDED")
+                 if re.match(r"lib(cu|nv|nccl)", name)}
+    return libraries | {(name, version) for path in torch for name, version in symbols(path, False)
+                        if NVIDIA.fullmatch(name) and name not in own}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--torch", type=pathlib.Path, required=True)
-    parser.add_argument("--stand-ins", type=pathlib.Path, required=True)
-    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--torch", type=pathlib.Path)
+    parser.add_argument("--recorded", type=pathlib.Path)
+    parser.add_argument("--record", type=pathlib.Path)
+    parser.add_argument("--cuda", choices=("12", "13"), default="13")
+    parser.add_argument("--stand-ins", type=pathlib.Path)
+    parser.add_argument("--source", type=pathlib.Path)
     arguments = parser.parse_args()
     problems = []
 
-    torch = sorted(arguments.torch.glob("lib*.so*"))
-    own = {name for path in torch for name, _ in symbols(path, True)}
-    wanted = {(name, version) for path in torch for name, version in symbols(path, False)
-              if NVIDIA.fullmatch(name) and name not in own}
-    if len(wanted) < 600:
-        problems.append(f"only {len(wanted)} imports found in {arguments.torch}: is that torch?")
+    if arguments.torch:
+        wanted = imports(arguments.torch)
+    else:
+        lines = arguments.recorded.read_text(encoding="utf-8").splitlines()
+        wanted = {(name, version.strip("-")) for name, version in (line.split() for line in lines)}
+    if arguments.record:
+        arguments.record.write_text("".join(f"{name} {version or '-'}\n" for name, version in sorted(wanted)),
+                                    encoding="utf-8")
+        return
+    if len(wanted) < 500:
+        problems.append(f"only {len(wanted)} imports found: is that torch?")
 
     exported = {}
     for path in arguments.stand_ins.glob("*.so.*"):
-        soname = subprocess.run(["readelf", "-d", path], capture_output=True, text=True,
-                                check=True).stdout
-        if f"Library soname: [{path.name}]" not in soname:
+        exported[path.name] = {""}
+        if dynamic(path, "SONAME") != {path.name}:
             problems.append(f"{path.name} has another SONAME than its name")
         for name, version in symbols(path, True):
             exported.setdefault(name, set()).add(version)
@@ -68,13 +94,16 @@ def main():
     classes = {}
     for path in sorted((arguments.source / "src/vgpu/exports").glob("*.csv")):
         with open(path, newline="", encoding="utf-8") as file:
-            for function, kind, _ in list(csv.reader(file))[1:]:
-                classes[function] = kind
+            for function, kind, _, *cuda in list(csv.reader(file))[1:]:
+                if cuda in ([], [arguments.cuda]):
+                    classes[function] = kind
                 if kind == "accepted" and SIZE.search(function):
                     problems.append(f"{path.name}: {function} decides memory but is accepted")
     table = (arguments.source / "docs/stand_ins_functions.md").read_text(encoding="utf-8")
-    in_table = dict(re.findall(r"^\| (\w+) \| (modelled|accepted|refused) \|$", table, re.M))
-    for name, _ in sorted(wanted):
+    in_table = {name: kind for name, cuda, kind in re.findall(
+        r"^\| (\w+)(?: \(CUDA (\d+)\))? \| (modelled|accepted|refused) \|$", table, re.M)
+        if cuda in ("", arguments.cuda)}
+    for name in sorted({name for name, _ in wanted if ".so." not in name}):
         if in_table.get(name) is None or in_table[name] != classes.get(name):
             problems.append(f"{name} has class {classes.get(name)}, the table says "
                             f"{in_table.get(name)}")

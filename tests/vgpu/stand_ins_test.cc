@@ -1,8 +1,11 @@
 // The stand-ins through the C interface that programs see, opened as the child
-// opens them. Expected values are those of CUDA's documentation.
-#include <cublas_v2.h>
+// opens them. Expected values are those of CUDA's documentation. Compiled once with
+// the headers of each CUDA version that there are stand-ins for.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#if CUDART_VERSION >= 13000
+#include <cublas_v2.h>
+#endif
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -43,8 +46,10 @@ Function* Find(const char* library, const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-#define RUNTIME(name) Find<decltype(name)>("libcudart.so.13", #name)
-#define DRIVER(name) Find<decltype(name)>("libcuda.so.1", #name)
+#define TEXT(name) #name
+#define TEXT_OF(macro) TEXT(macro)  // a name that a header defines as another is that other one
+#define RUNTIME(name) Find<decltype(name)>("libcudart.so." TEXT_OF(MEMMODEL_CUDA_MAJOR), TEXT_OF(name))
+#define DRIVER(name) Find<decltype(name)>("libcuda.so.1", TEXT_OF(name))
 #define BLAS(name) Find<decltype(name)>("libcublas.so.13", #name)
 
 std::size_t Free() {
@@ -100,6 +105,13 @@ TEST_CASE("devices, their properties and the current one") {
   CHECK(p.major == 9);
   CHECK(p.multiProcessorCount == 132);
   CHECK(p.maxThreadsDim[2] == 64);
+  CHECK(p.sharedMemPerMultiprocessor == 228 * 1024);
+  CHECK(p.memoryPoolsSupported == 1);
+  CHECK(p.clusterLaunch == 1);
+#if CUDART_VERSION < 13000
+  CHECK(p.clockRate == 1980000);
+  CHECK(p.singleToDoublePrecisionPerfRatio == 2);
+#endif
   int value = 0;
   CHECK(RUNTIME(cudaDeviceGetAttribute)(&value, cudaDevAttrMultiProcessorCount, 0) == cudaSuccess);
   CHECK(value == 132);
@@ -122,6 +134,18 @@ TEST_CASE("devices, their properties and the current one") {
   CHECK(Free() == kTotal - kContext);  // of device 0
   CHECK(RUNTIME(cudaFree)(p1) == cudaSuccess);
   RUNTIME(cudaGetLastError)();
+}
+
+TEST_CASE("runtime and driver answer for the CUDA version that the program was built for") {
+  int runtime = 0, driver = 0;
+  CHECK(RUNTIME(cudaRuntimeGetVersion)(&runtime) == cudaSuccess);
+  CHECK(RUNTIME(cudaDriverGetVersion)(&driver) == cudaSuccess);
+  CHECK(runtime / 1000 == MEMMODEL_CUDA_MAJOR);
+  CHECK(driver >= runtime);  // else cudaErrorInsufficientDriver
+  CHECK(driver / 1000 == MEMMODEL_CUDA_MAJOR);
+  CHECK(DRIVER(cuInit)(0) == CUDA_SUCCESS);
+  CHECK(DRIVER(cuDriverGetVersion)(&runtime) == CUDA_SUCCESS);
+  CHECK(runtime == driver);
 }
 
 TEST_CASE("bytes that the host wrote come back, others are zero and counted") {
@@ -230,6 +254,23 @@ TEST_CASE("a capture records what the stream is given and nothing happens") {
   CHECK(RUNTIME(cudaMemcpyAsync)(device, &value, 4, cudaMemcpyHostToDevice, stream) == cudaSuccess);
   CHECK(RUNTIME(cudaEventRecord)(event, stream) == cudaSuccess);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  cudaGraph_t capturing = nullptr;
+  const cudaGraphNode_t* last = nullptr;
+  std::size_t count = 0;
+#if CUDART_VERSION >= 13000
+  CHECK(RUNTIME(cudaStreamGetCaptureInfo)(stream, &status, &id, &capturing, &last, nullptr,
+                                          &count) == cudaSuccess);
+#else
+  CHECK(RUNTIME(cudaStreamGetCaptureInfo)(stream, &status, &id, &capturing, &last, &count) ==
+        cudaSuccess);
+#endif
+  CHECK(status == cudaStreamCaptureStatusActive);
+  CHECK(capturing != nullptr);
+  CHECK(count == 1);  // the copy
+  cudaGraphNodeType kind = cudaGraphNodeTypeEmpty;
+  CHECK(RUNTIME(cudaGraphNodeGetType)(last[0], &kind) == cudaSuccess);
+  CHECK(kind == cudaGraphNodeTypeMemcpy);
   CHECK(RUNTIME(cudaStreamIsCapturing)(side, &status) == cudaSuccess);
   CHECK(status == cudaStreamCaptureStatusNone);
   CHECK(RUNTIME(cudaStreamWaitEvent)(side, event, 0) == cudaSuccess);  // joins the capture
@@ -297,6 +338,7 @@ TEST_CASE("driver virtual memory, found as PyTorch finds it") {
   CHECK(DRIVER(cuMemAddressFree)(space, 2000 * kMiB) == CUDA_SUCCESS);
 }
 
+#if CUDART_VERSION >= 13000
 TEST_CASE("cuBLAS handles are distinct and keep what is set on them") {
   cublasHandle_t a = nullptr;
   cublasHandle_t b = nullptr;
@@ -312,6 +354,7 @@ TEST_CASE("cuBLAS handles are distinct and keep what is set on them") {
   CHECK(BLAS(cublasDestroy_v2)(a) == CUBLAS_STATUS_SUCCESS);
   CHECK(BLAS(cublasDestroy_v2)(b) == CUBLAS_STATUS_SUCCESS);
 }
+#endif
 
 TEST_CASE("what is refused says so and is reported") {
   cudaIpcMemHandle_t handle;

@@ -35,6 +35,15 @@ def _torch_version(folder):
     return found["__version__"], found["cuda"], found["hip"]
 
 
+def _major_of_the_torch_to_come():
+    """The CUDA version with stand-ins of the torch that the script would import, else None."""
+    for folder in sys.path:
+        cuda = _torch_version(os.path.join(folder, "torch"))[1]
+        if cuda and cuda.split(".")[0] in job.get()["standins"]:
+            return cuda.split(".")[0]
+    return None
+
+
 def _refuse_what_cannot_run(version, cuda, hip, where):
     major = (cuda or "").split(".")[0]
     if not cuda:
@@ -44,11 +53,11 @@ def _refuse_what_cannot_run(version, cuda, hip, where):
                    "which needs no GPU: pip install torch (the default build on Linux)"
                    % (version, sys.executable, where, kind), 2)
     if major not in job.get()["standins"]:
-        have = ", ".join(sorted(job.get()["standins"]))
+        have = " and ".join(sorted(job.get()["standins"]))
         job.refuse("no_standins",
                    "torch %s is built for CUDA %s and this memmodel has stand-ins for CUDA %s only: "
                    "install a torch built for CUDA %s beside it, in a virtual environment"
-                   % (version, cuda, have, have), 2)
+                   % (version, cuda, have, have.replace("and", "or")), 2)
     return major
 
 
@@ -116,7 +125,7 @@ def load(name, spec):
         _refuse_other_processes_groups()
         site_packages = [os.path.dirname(folder)] + sys.path
     else:
-        major = sorted(job.get()["standins"])[-1]
+        major = _major_of_the_torch_to_come() or sorted(job.get()["standins"])[-1]
         site_packages = sys.path
     _real_libraries(site_packages, major)
     folder = job.get()["standins"][major]
