@@ -17,6 +17,14 @@ _MOST_KEPT = 4096
 _MOST_VALUES = 64
 
 
+def _storage(tensor):
+    """None of a tensor that has none of its own: functorch's, as inside torch.vmap."""
+    try:
+        return tensor.untyped_storage()
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
 BYTES = object()  # as a value: what the virtual GPU keeps is right
 
 
@@ -87,7 +95,9 @@ class KnownTensors:
                 del kept[address]
             if len(kept) >= most:
                 del kept[next(iter(kept))]
-        storage = tensor.untyped_storage()
+        storage = _storage(tensor)
+        if storage is None:
+            return
         address = storage.data_ptr()
         self._found.pop(address, None)
         self._values.pop(address, None)
@@ -98,7 +108,10 @@ class KnownTensors:
         BYTES if the bytes that the virtual GPU keeps are right, None if they are not."""
         if self._inference(tensor):  # has no version
             return BYTES
-        version, address = tensor._version, tensor.untyped_storage().data_ptr()
+        storage = _storage(tensor)
+        if storage is None:
+            return None
+        version, address = tensor._version, storage.data_ptr()
         found = self._found.get(address) or self._values.get(address)
         if found is None or found[1] != version or found[0].expired():
             return None if version else BYTES
