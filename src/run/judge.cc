@@ -15,8 +15,17 @@ namespace {
 // Refusals that the user mends by another installation or another option.
 bool IsUsersMistake(const std::string& code) {
   static const std::set<std::string> codes = {"cpu_only_torch", "no_standins", "too_few_gpus",
-                                              "standin_failed"};
+                                              "standin_failed", "no_real_library",
+                                              "unknown_count_torch"};
   return codes.contains(code);
+}
+
+// The first that plans for a GPU by its properties alone: 9.8.
+constexpr std::int64_t kFirstCudnn = 90800;
+
+std::string VersionText(std::int64_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
 }
 
 std::string FileName(const std::string& path) {
@@ -79,6 +88,14 @@ Status Failed(const RunOptions& options, const ProcessReport& report) {
                            read.where + ")");
   }
   for (const ProbeAnswer::Refused& refused : report.answer.refused) {
+    if (refused.function == "cudnnBackendFinalize" &&
+        report.cudnn_version.value_or(kFirstCudnn) < kFirstCudnn) {
+      return Status::Unknown(
+          "the script's cuDNN " + VersionText(*report.cudnn_version) +
+          " cannot say what a convolution needs on a GPU that is not there; 9.8 and later can: "
+          "install one beside its torch, such as pip install --no-deps "
+          "nvidia-cudnn-cu12==9.10.2.21");
+    }
     if (refused.function.starts_with("cupti") || refused.function == "cuGetExportTable") continue;
     return Status::Unknown("the script calls " + refused.function +
                            ", which the virtual GPU refuses; it failed" + after);

@@ -130,6 +130,14 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_forget(uint64_t address, uint64_t size) 
   State::Get().Forget(address, size);
 }
 
+MEMMODEL_VGPU_EXPORT uint64_t memmodel_vgpu_block_out(uint64_t address) {
+  return State::Get().BlockOut(address);
+}
+
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_block_back(uint64_t address) {
+  State::Get().BlockBack(address);
+}
+
 MEMMODEL_VGPU_EXPORT const char* memmodel_vgpu_report_json() {
   thread_local std::string json;
   json = State::Get().ReportJson();

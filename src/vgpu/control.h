@@ -40,6 +40,13 @@ int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination);
 // operator that writes its argument in place.
 void memmodel_vgpu_forget(uint64_t address, uint64_t size);
 
+// The same for an allocator of the program's that tells where its blocks begin,
+// not how long they are: it handed out the block at `address`, or takes it back.
+// All up to the next block that is out is nobody's, and becomes unknown. Returns
+// how many blocks were handed out so far.
+uint64_t memmodel_vgpu_block_out(uint64_t address);
+void memmodel_vgpu_block_back(uint64_t address);
+
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
 // [{"function":"cudaX","count":n}],"accepted":[...],"approximate":[...],"modules_loaded":n,
 // "code_bytes":n,"cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,

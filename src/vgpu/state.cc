@@ -4,12 +4,14 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 namespace memmodel::vgpu {
 namespace {
@@ -187,6 +189,28 @@ void State::Fill(std::uint64_t address, unsigned char value, std::uint64_t size)
 void State::Forget(std::uint64_t address, std::uint64_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
   shadow_.Forget(address, size);
+}
+
+std::uint64_t State::BlockOut(std::uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto block = blocks_out_.insert(address).first;
+  const auto next = std::next(block);
+  const std::uint64_t limit =
+      next == blocks_out_.end() ? std::numeric_limits<std::uint64_t>::max() : *next;
+  // To the end of the memory that lies there without a gap.
+  std::uint64_t end = address;
+  while (end < limit) {
+    const std::optional<Block> held = memory_.Find(end);
+    if (!held) break;
+    end = held->address + held->bytes;
+  }
+  shadow_.Forget(address, std::min(end, limit) - address);
+  return ++blocks_handed_out_;
+}
+
+void State::BlockBack(std::uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  blocks_out_.erase(address);
 }
 
 bool State::Peek(std::uint64_t address, std::uint64_t size, void* destination) const {

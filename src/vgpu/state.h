@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,9 @@ class MEMMODEL_VGPU_EXPORT State {
   void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size);
   void Fill(std::uint64_t address, unsigned char value, std::uint64_t size);
   void Forget(std::uint64_t address, std::uint64_t size);
+  // Blocks of the program's own allocator (control.h).
+  std::uint64_t BlockOut(std::uint64_t address);
+  void BlockBack(std::uint64_t address);
   bool Peek(std::uint64_t address, std::uint64_t size, void* destination) const;
   void OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context);
 
@@ -118,6 +122,8 @@ class MEMMODEL_VGPU_EXPORT State {
   DeviceMemory memory_;
   ShadowBytes shadow_;
   std::map<std::uint64_t, HostRange> host_ranges_;
+  std::set<std::uint64_t> blocks_out_;  // where each begins
+  std::uint64_t blocks_handed_out_ = 0;
   memmodel_vgpu_unknown_read_fn reader_ = nullptr;
   void* reader_context_ = nullptr;
 

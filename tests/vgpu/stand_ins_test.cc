@@ -212,6 +212,37 @@ TEST_CASE("a reader answers for unknown bytes, once") {
   CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
 }
 
+TEST_CASE("a block that the program's allocator hands out anew is unknown, its neighbours are not") {
+  auto* out = Find<std::uint64_t(std::uint64_t)>("libmemmodel_vgpu.so", "memmodel_vgpu_block_out");
+  auto* back = Find<void(std::uint64_t)>("libmemmodel_vgpu.so", "memmodel_vgpu_block_back");
+  void* device = nullptr;
+  CHECK(RUNTIME(cudaMalloc)(&device, kMiB) == cudaSuccess);
+  const auto begin = reinterpret_cast<std::uint64_t>(device);
+  const std::uint64_t before = out(begin);
+  out(begin + 512);
+  CHECK(out(begin + 1024) == before + 2);
+  const auto at = [begin](std::uint64_t offset) { return reinterpret_cast<void*>(begin + offset); };
+  const auto known = [&](std::uint64_t offset) {
+    int got = 0;
+    const int reads = UnknownReads();
+    CHECK(RUNTIME(cudaMemcpy)(&got, at(offset), 4, cudaMemcpyDeviceToHost) == cudaSuccess);
+    return UnknownReads() == reads;
+  };
+  const int value = 7;
+  for (const std::uint64_t offset : {0, 4, 512, 1020, 1024}) {
+    CHECK(RUNTIME(cudaMemcpy)(at(offset), &value, 4, cudaMemcpyHostToDevice) == cudaSuccess);
+  }
+  back(begin + 512);
+  CHECK(known(512));  // until another gets it
+  back(begin);
+  out(begin);  // now of 1024 bytes, over what was two blocks
+  for (const std::uint64_t offset : {0, 4, 512, 1020}) CHECK(!known(offset));
+  CHECK(known(1024));
+  back(begin + 1024);
+  back(begin);
+  CHECK(RUNTIME(cudaFree)(device) == cudaSuccess);
+}
+
 TEST_CASE("pinned, registered and managed memory is the host's") {
   void* pinned = nullptr;
   CHECK(RUNTIME(cudaHostAlloc)(&pinned, 100, cudaHostAllocDefault) == cudaSuccess);

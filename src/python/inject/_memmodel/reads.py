@@ -11,6 +11,7 @@ with them does not matter if the peaks stay. Else the answer is unknown and the 
 is named.
 """
 import ctypes
+import importlib
 import json
 import linecache
 import os
@@ -48,6 +49,7 @@ class Reads:
         self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
         self._limit = None  # the native question after the operator that counts
         self._before_read = None  # function(tensor), see known_values.install
+        self._blocks_out = None  # requests that _trace_allocator heard of
         self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
         self._wrap_methods()
 
@@ -60,7 +62,7 @@ class Reads:
             self._watch_allocations()
 
     def _watch_allocations(self):
-        """Bytes of a block that is handed out anew are no longer known (native/)."""
+        """Bytes of a block that is handed out anew are no longer known (src/tracer/allocation_watch.cc)."""
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         path = os.path.join(here, "libmemmodel_allocation_watch.so")
         self.stale_bytes = "the watch of allocations is not installed"
@@ -73,7 +75,43 @@ class Reads:
                     native.memmodel_watch_counts()
                     self._limit = _LIMIT(("memmodel_largest_count", native))
             except OSError as error:
-                self.stale_bytes = str(error)
+                self.stale_bytes = "memmodel's watch does not fit torch %s (%s)" % (
+                    self._torch.__version__, error)
+        if self._share is not None and self._limit is None:
+            job.refuse("unknown_count_torch",
+                       "--unknown-count needs to see into torch's operators, which it cannot here: %s. Leave "
+                       "it out, or run the script with that torch, in a virtual environment" % self.stale_bytes, 2)
+        if self.stale_bytes and self._trace_allocator():
+            self.stale_bytes = None
+
+    def _trace_allocator(self):
+        """The same for any torch, by the calls that it makes for torch.cuda._sanitizer: they tell
+        where a block begins, and the virtual GPU works out what becomes unknown."""
+        activate = getattr(self._torch._C, "_activate_gpu_trace", None)
+        try:
+            trace = importlib.import_module("torch.cuda._gpu_trace")
+        except ImportError:
+            return False
+        if activate is None:
+            return False
+        library = ctypes.PyDLL(None)  # keeps the interpreter's lock: these calls take a microsecond
+        for name in ("memmodel_vgpu_block_out", "memmodel_vgpu_block_back"):
+            getattr(library, name).argtypes = [ctypes.c_uint64]
+            getattr(library, name).restype = ctypes.c_uint64
+        self._blocks_out = 0
+
+        def block_out(address):
+            self._blocks_out = library.memmodel_vgpu_block_out(address)
+
+        trace.register_callback_for_memory_allocation(block_out)
+        trace.register_callback_for_memory_deallocation(library.memmodel_vgpu_block_back)
+        activate()
+        return True
+
+    def check_allocations(self, count):
+        """`count`: the requests that the allocator counted since the watch began."""
+        if self._blocks_out is not None and self._blocks_out < count:
+            self.stale_bytes = "torch told of %d of %d requests" % (self._blocks_out, count)
 
     def _other_torch(self, native):
         native.memmodel_compiled_for.restype = ctypes.c_char_p

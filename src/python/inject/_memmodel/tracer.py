@@ -128,6 +128,10 @@ class Run:
         self.mark("# load")
         self._modules.watch()
         self._reads.watch()
+        self._allocations_before = self._allocations()
+
+    def _allocations(self):
+        return sum(self._statistics.of_run(d)["allocation"]["all"]["allocated"] for d in self._devices)
 
     def _limit(self):
         """--allocator-limit, as torch.cuda.set_per_process_memory_fraction sets it."""
@@ -201,9 +205,10 @@ class Run:
         self._modules.unwatch()
         stats = {device: self._statistics.of_run(device) for device in self._devices}
         ends = self.positions()
+        self._reads.check_allocations(self._allocations() - self._allocations_before)
         # Gives back what PyTorch keeps for cuBLAS, and so shows which blocks these are.
         self._torch._C._cuda_clearCublasWorkspaces()
-        snapshot = self._torch._C._cuda_memorySnapshot(None)
+        snapshot = self._torch.cuda.memory._snapshot()
         writer = history.Writer(snapshot, self._operators, self._modules)
         devices = [self._device(index, writer, stats[index], ends[index]) for index in writer.devices()]
         job.write("report.%d.json" % os.getpid(), json.dumps(self._whole(ended, exit_code, devices)))
