@@ -1,6 +1,7 @@
 #include "src/run/describe.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "memmodel/trace.h"
@@ -9,6 +10,9 @@
 
 namespace memmodel {
 namespace {
+
+// What the devices' figures were measured with.
+constexpr std::string_view kMeasuredTorch = "2.11.";
 
 void AddNotes(const RunOptions& options, const ProcessReport& report, const ScriptRun& run,
               RunAnswer* answer) {
@@ -32,6 +36,12 @@ void AddNotes(const RunOptions& options, const ProcessReport& report, const Scri
     answer->notes.emplace_back(
         "NCCL's own buffers come on top of what nvidia-smi shows for each GPU (about 840 MiB "
         "measured for 2 ranks on an H200); they are not in these figures");
+  }
+  if (options.device_kind == DeviceKind::kVirtual &&
+      !report.torch_version.starts_with(kMeasuredTorch)) {
+    answer->notes.push_back(
+        "the CUDA context is that of torch 2.11 (CUDA 13.0); what it takes with torch " +
+        report.torch_version + " was not measured");
   }
   if (!report.stale_bytes.empty()) {
     answer->notes.push_back(

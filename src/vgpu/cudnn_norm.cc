@@ -7,6 +7,7 @@
 
 #include "src/vgpu/calls.h"
 #include "src/vgpu/cudnn_norm_sizes.h"
+#include "src/vgpu/cudnn_recording.h"
 #include "src/vgpu/export.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
@@ -20,6 +21,13 @@ template <typename Function>
 Function* Real(const char* name) {
   return reinterpret_cast<Function*>(memmodel::vgpu::RealFunction(
       memmodel::vgpu::State::Get().cudnn_path(), "MEMMODEL_VGPU_CUDNN", name));
+}
+
+// Marks a size that no GPU with this cuDNN was asked for.
+void MarkUnlessMeasured(memmodel_vgpu_call* call) {
+  static const bool measured =
+      memmodel::vgpu::IsMeasured(Real<decltype(cudnnGetVersion)>("cudnnGetVersion")());
+  if (!measured) memmodel_vgpu_approximate(call);
 }
 
 // A tensor of the real library's, which keeps the descriptors.
@@ -62,6 +70,8 @@ cudnnStatus_t BatchNorm(memmodel_vgpu_call* call, cudnnBatchNormMode_t mode,
   // Where no GPU was there to ask, the rule is taken over.
   if (*size > 0 && memmodel::vgpu::State::Get().spec().ComputeCapability() != 90) {
     memmodel_vgpu_approximate(call);
+  } else if (*size > 0) {
+    MarkUnlessMeasured(call);
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -119,6 +129,8 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize(
   if (const cudnnStatus_t s = ReadCtc(probabilities, &shape); s != CUDNN_STATUS_SUCCESS) return s;
   shape.longest_label = *std::max_element(label_lengths, label_lengths + shape.batch);
   *size = static_cast<size_t>(memmodel::vgpu::CtcWorkspaceBytes(shape));
+  static memmodel_vgpu_call call = {"cudnnGetCTCLossWorkspaceSize", 0, nullptr};
+  MarkUnlessMeasured(&call);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -137,6 +149,8 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(
   if (s != CUDNN_STATUS_SUCCESS) return s;
   shape.longest_label = longest;
   *size = static_cast<size_t>(memmodel::vgpu::CtcWorkspaceV8Bytes(shape));
+  static memmodel_vgpu_call call = {"cudnnGetCTCLossWorkspaceSize_v8", 0, nullptr};
+  MarkUnlessMeasured(&call);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -297,6 +297,10 @@ std::int64_t DeviceWorkspace(const RecordPtr& plan, std::int64_t bytes) {
     return row->workspace;
   }
   State::Get().CountWorkspace(/*calibrated=*/false);
+  if (bytes > 0 && !IsMeasured(Answers::Get().Version())) {
+    static memmodel_vgpu_call call = {"cudnnBackendGetAttribute", 0, nullptr};
+    memmodel_vgpu_approximate(&call);
+  }
   // On Hopper the answer is fitted; on other GPUs there is none.
   if (AsksCublasLt(*described) && State::Get().spec().ComputeCapability() != 90) {
     static memmodel_vgpu_call call = {"cublasLtMatmulAlgoGetHeuristic", 0, nullptr};

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "src/vgpu/calls.h"
 #include "src/vgpu/cudnn_properties.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
@@ -196,6 +197,8 @@ cudnnBackendDescriptor_t Answers::DeviceDescriptor() {
                    "memmodel: cuDNN takes no device properties (status %d); version 9.8 or later "
                    "is needed, for a GPU of compute capability 7.5 or later\n",
                    static_cast<int>(status));
+      static memmodel_vgpu_call call = {"cudnnBackendFinalize", 0, nullptr};
+      memmodel_vgpu_refuse(&call);
     }
     return made;
   }();

@@ -92,6 +92,10 @@ class Answers {
   CudnnCache cache_;
 };
 
+// Whether the real library is the one that was measured, cuDNN 9.19: what the rules
+// of this folder say of another is an estimate.
+inline bool IsMeasured(std::size_t version) { return version / 100 == 919; }
+
 }  // namespace memmodel::vgpu
 
 #endif  // MEMMODEL_SRC_VGPU_CUDNN_RECORDING_H_

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "src/vgpu/calls.h"
+#include "src/vgpu/cudnn_recording.h"
 #include "src/vgpu/cudnn_rnn_sizes.h"
 #include "src/vgpu/export.h"
 #include "src/vgpu/real_library.h"
@@ -174,7 +175,10 @@ cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t, cudnnRNNDescriptor_t desc
       exact = exact && size.exact;
     }
   }
-  if (!exact) {
+  static const bool measured = memmodel::vgpu::IsMeasured(
+      reinterpret_cast<decltype(cudnnGetVersion)*>(memmodel::vgpu::RealFunction(
+          memmodel::vgpu::State::Get().cudnn_path(), "MEMMODEL_VGPU_CUDNN", "cudnnGetVersion"))());
+  if (!exact || !measured) {
     static memmodel_vgpu_call call = {"cudnnGetRNNTempSpaceSizes", 0, nullptr};
     memmodel_vgpu_approximate(&call);
   }

@@ -68,18 +68,25 @@ def _first_file(*patterns):
     return None
 
 
-def _real_libraries(site_packages, major):
-    """The real cuDNN and cublasLt that the stand-ins ask: the interpreter's own, else memmodel's."""
+def _real_libraries(site_packages, major, version):
+    """The real cuDNN and cublasLt that the stand-ins ask: the interpreter's own, else memmodel's.
+    `version` of torch: what lacks one cannot be used."""
     asked = job.get()
-    for variable, given, patterns in (
-            ("MEMMODEL_VGPU_CUDNN", asked.get("cudnn"), ("nvidia/cudnn/lib/libcudnn.so.9",)),
-            ("MEMMODEL_VGPU_CUBLASLT", asked.get("cublaslt"),
-             ("nvidia/cu%s/lib/libcublasLt.so.%s" % (major, major),
-              "nvidia/cublas/lib/libcublasLt.so.%s" % major))):
-        path = _first_file(*[os.path.join(root, pattern) for root in site_packages
-                             for pattern in patterns]) or given
+    folders = [os.path.join(root, part) for root in site_packages
+               for part in ("nvidia/%s/lib", "nvidia/cu%s/lib" % major)]
+    folders += [os.path.join(sys.prefix, "lib"), "/usr/lib/x86_64-linux-gnu"]  # of Conda, of the system
+    cublas = "nvidia-cublas" + ("-cu12" if major == "12" else "")
+    for variable, given, part, name, package in (
+            ("MEMMODEL_VGPU_CUDNN", asked.get("cudnn"), "cudnn", "libcudnn.so.9", "nvidia-cudnn-cu" + major),
+            ("MEMMODEL_VGPU_CUBLASLT", asked.get("cublaslt"), "cublas", "libcublasLt.so." + major, cublas)):
+        path = _first_file(*[os.path.join(folder.replace("%s", part), name) for folder in folders]) or given
         if path:
             os.environ[variable] = path
+        elif version:
+            job.refuse("no_real_library",
+                       "no %s beside torch %s (%s): memmodel asks the real one what operators need, "
+                       "which takes no GPU. Install what that torch depends on (pip install %s), or name "
+                       "the file with %s" % (name, version, site_packages[0], package, variable), 2)
 
 
 def _refuse_other_processes_groups():
@@ -114,20 +121,23 @@ def _stand_in_for_paths(libraries):
 def load(name, spec):
     """Before the module `name` is executed; once a process. Nothing on a real GPU."""
     global _loaded
-    if _loaded or job.on_real_gpu():
+    if job.on_real_gpu():
         return
-    major = None
+    version = None
     if name == "torch":
         folder = os.path.dirname(spec.origin) if spec.origin else ""
         if not os.path.exists(os.path.join(folder, "version.py")):
             return  # some other module of that name
-        major = _refuse_what_cannot_run(*_torch_version(folder), where=folder)
+        version, cuda, hip = _torch_version(folder)
+        major = _refuse_what_cannot_run(version, cuda, hip, where=folder)
         _refuse_other_processes_groups()
         site_packages = [os.path.dirname(folder)] + sys.path
     else:
         major = _major_of_the_torch_to_come() or sorted(job.get()["standins"])[-1]
         site_packages = sys.path
-    _real_libraries(site_packages, major)
+    if _loaded:
+        return
+    _real_libraries(site_packages, major, version)
     folder = job.get()["standins"][major]
     libraries = sorted((path for path in glob.glob(os.path.join(folder, "lib*.so*"))
                         if re.search(r"\.so(\.\d+)*$", path)),
