@@ -141,9 +141,8 @@ VGPU_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return cudaSuccess;
 }
 
-// Host time between the two records: the device itself takes none.
-VGPU_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start,
-                                          cudaEvent_t end) {
+// By the device's clock (RecordEvent).
+VGPU_API cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (milliseconds == nullptr) return Note(cudaErrorInvalidValue);
   if (start == nullptr || end == nullptr) return Note(cudaErrorInvalidResourceHandle);
   const Event& first = *ToEvent(start);

@@ -55,7 +55,7 @@ struct Event {
   int device = 0;
   unsigned flags = 0;
   bool recorded = false;
-  double time_ms = 0;                // host clock
+  double time_ms = 0;                // of the device's clock (RecordEvent)
   std::shared_ptr<Capture> capture;  // recorded in a capturing stream
   std::vector<GraphNode*> last;
 };
@@ -78,11 +78,12 @@ MEMMODEL_VGPU_EXPORT bool Captured(Stream* stream, GraphNode::Kind kind,
 MEMMODEL_VGPU_EXPORT void CapturedSomewhere();
 // Whether the stream captures; the capture is invalid then.
 MEMMODEL_VGPU_EXPORT bool InvalidateCapture(Stream* stream);
+// The device's clock counts records, each a microsecond: kernels take no time, and what a
+// program measures (cudnn.benchmark its plans) is the same in each run.
 MEMMODEL_VGPU_EXPORT void RecordEvent(Event* event, Stream* stream);
 // A stream that waits for an event recorded in a capture joins that capture.
 MEMMODEL_VGPU_EXPORT void WaitEvent(Stream* stream, Event* event);
 MEMMODEL_VGPU_EXPORT void RunHostNodes(const GraphExec& exec);
-MEMMODEL_VGPU_EXPORT double NowMs();
 
 }  // namespace memmodel::vgpu
 
