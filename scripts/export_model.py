@@ -96,9 +96,15 @@ def as_in_eager_mode():
     kernel. This makes the recorded graph that of the run."""
     import transformers.utils.import_utils as utils
 
+    import transformers.utils.generic as generic
+
+    maybe_autocast = getattr(generic, "maybe_autocast", None)
     for module in list(sys.modules.values()):
         if getattr(module, "is_tracing", None) is utils.is_tracing and module is not utils:
             module.is_tracing = lambda *args, **kwargs: False
+        if maybe_autocast and getattr(module, "maybe_autocast", None) is maybe_autocast:
+            # Where autocast is on, which it is not here, this leaves it.
+            module.maybe_autocast = lambda device_type, **named: torch.autocast(device_type, **named)
 
 
 @contextlib.contextmanager
@@ -172,6 +178,16 @@ def parse_input(spec):
         sys.exit(f"--input {spec}: expected [name=]3x224x224[:dtype]")
 
 
+class Record:
+    """What Variables knows of a value."""
+
+    def __init__(self):
+        self.variables = {}  # path of a module: (call, name of the variable)
+        self.returned_by = []  # calls, the outermost last
+        self.ends = []  # (path, number) of what ends with it
+        self.plain = False
+
+
 class Variables:
     """Writes into a traced graph how long Python's variables hold its values.
 
@@ -184,6 +200,9 @@ class Variables:
     (or `none__end3_`, if no variable holds that). A variable that gets a result of the
     function has it from then on: `query__from3_`.
 
+    Nor does a graph know of `with torch.autocast(..., enabled=False)`, without which a training
+    run under autocast would cast there: values that are made inside get names with __plain_.
+
         script = Variables(model).trace(batch)
     """
 
@@ -194,17 +213,50 @@ class Variables:
         self.paths = {id(module): path for path, module in model.named_modules()}
         self.running = []  # paths of the modules whose forward functions run, the innermost last
         self.calls = []  # for each whether it is of a forward function
-        self.values = []  # for each {path: (call, variable)}, and the calls that returned it, the outermost last
+        self.values = []  # a Record for each
+        self.replaced = []  # (path, call, variable, Record of its old value, of its new one)
 
     def trace(self, batch):
         before = sys.gettrace()
         sys.settrace(self.enter_function)
         try:
-            script = torch.jit.trace(self.model, batch, check_trace=False, strict=False)
+            with self.outside_of_autocast():
+                script = torch.jit.trace(self.model, batch, check_trace=False, strict=False)
         finally:
             sys.settrace(before)
         self.write(script)
         return script
+
+    @contextlib.contextmanager
+    def outside_of_autocast(self):
+        """Notes what is made while autocast is off."""
+        variables = self
+
+        class Plain(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, arguments=(), named=None):
+                result = function(*arguments, **(named or {}))
+                for value in map(variables.value, result if isinstance(result, (tuple, list)) else (result,)):
+                    if value:
+                        variables.record(value).plain = True
+                return result
+
+        enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
+        modes = []
+
+        def entered(context):
+            modes.append(contextlib.nullcontext() if context._enabled else Plain())
+            modes[-1].__enter__()
+            return enter(context)
+
+        def left(context, *error):
+            modes.pop().__exit__(*error)
+            return leave(context, *error)
+
+        torch.autocast.__enter__, torch.autocast.__exit__ = entered, left
+        try:
+            yield
+        finally:
+            torch.autocast.__enter__, torch.autocast.__exit__ = enter, leave
 
     def enter_function(self, frame, event, _):
         code = frame.f_code
@@ -215,7 +267,7 @@ class Variables:
         path = self.paths.get(id(frame.f_locals.get("self"))) if code.co_name == "forward" else None
         if path is not None:
             self.running.append(path)
-        elif not self.running:
+        elif not self.running or frame.f_globals is globals():
             return None
         owner, call = self.running[-1], len(self.calls)
         self.calls.append(path is not None)
@@ -225,19 +277,22 @@ class Variables:
         def watch(frame, event, result):
             bound = {name: self.value(x) for name, x in frame.f_locals.items()}
             for name, value in bound.items():
-                if not value or value.unique() in arguments and (path is not None or self.record(value)[0]):
+                if not value or value.unique() in arguments and (path is not None or self.record(value).variables):
                     continue  # the caller's, who holds it longer
+                record, old = self.record(value), held.get(name)
+                if old and old.unique() != value.unique():
+                    self.replaced.append((owner, call, name, self.record(old), record))
                 held[name] = value
-                self.record(value)[0][owner] = call, name
+                record.variables[owner] = call, name
             if event == "return":
                 for name in held.keys() - bound.keys():  # `del` ends a variable, which no name can say
-                    self.record(held[name])[0].pop(owner, None)
+                    self.record(held[name]).variables.pop(owner, None)
                 if path is not None:
                     self.running.pop()
                 else:
                     for value in map(self.value, result if isinstance(result, tuple) else (result,)):
                         if value:
-                            self.record(value)[1].append(call)
+                            self.record(value).returned_by.append(call)
             return watch
 
         return watch
@@ -253,7 +308,7 @@ class Variables:
     def record(self, value):
         name = value.debugName()
         if not name.startswith(self.MARK):
-            self.values.append(({}, []))
+            self.values.append(Record())
             name = f"{self.MARK}{len(self.values) - 1}"
             value.setDebugName(name)
         return self.values[int(name.split(".")[0][len(self.MARK) :])]
@@ -272,27 +327,37 @@ class Variables:
             for value in node.outputs()
             if value.type().kind() == "TensorType"
         ]
-        records = [(path, value, self.record(made) if made else ({}, [])) for path, value, made in records]
+        records = [(path, value, self.record(made) if made else Record()) for path, value, made in records]
+        for path, call, variable, old, new in self.replaced:
+            # By their names, if the new value is not another variable's in the end.
+            if old.variables.get(path) == (call, variable) != new.variables.get(path):
+                old.variables[path] = len(self.calls), variable
+                new.ends.append((path, len(self.calls)))
+                self.calls.append(False)
         names, lasts = {}, {}  # a value's name; the last value of a call
-        for path, value, (variables, returned_by) in records:
-            for call in returned_by:
+        for path, value, record in records:
+            for call in record.returned_by:
                 lasts[path, call] = value
-            call, name = variables.get(path, (None, None))
+            for owner, call in record.ends:
+                if owner == path:
+                    lasts[path, call] = value
+            call, name = record.variables.get(path, (None, None))
             if name:
                 name += "_"
                 if not self.calls[call]:
                     lasts[path, call] = value
                     name += f"_until{call}_"
-                if returned_by and call not in returned_by:
-                    name += f"_from{returned_by[-1]}_"
+                if record.returned_by and call not in record.returned_by:
+                    name += f"_from{record.returned_by[-1]}_"
                 names[path, value.unique()] = name
         for (path, call), value in lasts.items():
             name = names.get((path, value.unique()), "none_")
             if f"_until{call}_" in name:  # by its last use it has ended
                 name = "none_"
             names[path, value.unique()] = f"{name}_end{call}_"
-        for path, value, _ in records:
-            value.setDebugName(names.get((path, value.unique()), ""))
+        for path, value, record in records:
+            name = names.get((path, value.unique()), "")
+            value.setDebugName(f"{name or 'none_'}_plain_" if record.plain else name)
 
     def made(self, graphs, path, value):
         """`value` in the graph of the module whose operator made it, or None."""

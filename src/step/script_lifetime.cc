@@ -20,9 +20,11 @@
 // Functions that forward calls are not to be seen in a traced graph. Values of their
 // variables are given names by scripts/export_model.py that say where they end:
 // labels__until3_ with the value whose name has __end3_. A variable has what a function
-// returned from its end: query__from3_.
+// returned from its end: query__from3_. Values with __plain_ were made where autocast was off
+// (`with torch.autocast(..., enabled=False)`), which the graph does not know either.
 #include "src/step/script_lifetime.h"
 
+#include <ATen/autocast_mode.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -44,13 +46,35 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-const torch::jit::RegisterOperators kRegistered({torch::jit::Operator(
-    "memmodel::keep(...) -> ()",
-    [](torch::jit::Stack& stack) {
-      const auto count = torch::jit::pop(stack).toInt();
-      torch::jit::drop(stack, static_cast<std::size_t>(count));
-    },
-    c10::AliasAnalysisKind::CONSERVATIVE)});
+// As torch.autocast.__enter__ with enabled=False, and __exit__.
+thread_local std::vector<bool> autocast_before;
+
+void LeaveAutocast() {
+  autocast_before.push_back(at::autocast::is_autocast_enabled(at::kCUDA));
+  at::autocast::set_autocast_enabled(at::kCUDA, false);
+  at::autocast::increment_nesting();
+}
+
+void ReturnToAutocast() {
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCUDA, autocast_before.back());
+  autocast_before.pop_back();
+}
+
+const torch::jit::RegisterOperators kRegistered(
+    {torch::jit::Operator(
+         "memmodel::keep(...) -> ()",
+         [](torch::jit::Stack& stack) {
+           const auto count = torch::jit::pop(stack).toInt();
+           torch::jit::drop(stack, static_cast<std::size_t>(count));
+         },
+         c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "memmodel::leave_autocast() -> ()", [](torch::jit::Stack&) { LeaveAutocast(); },
+         c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "memmodel::return_to_autocast() -> ()", [](torch::jit::Stack&) { ReturnToAutocast(); },
+         c10::AliasAnalysisKind::CONSERVATIVE)});
 
 bool IsTensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
 
@@ -68,7 +92,7 @@ std::string VariableOf(const Value* value) {
   if (!value->hasDebugName()) return "";
   std::string name = value->debugName();
   name.resize(std::min(name.find('.'), name.size()));
-  for (const char* mark : {"__until", "__from", "__end"}) {
+  for (const char* mark : {"__until", "__from", "__end", "__plain"}) {
     const std::size_t at = name.find(mark);
     if (at == std::string::npos) continue;
     name.resize(at + 1);
@@ -119,6 +143,25 @@ class Variables {
   std::vector<std::string> names_;
   std::vector<Value*> values_;
 };
+
+// Around nodes whose values have __plain_ in their names.
+void LeaveAutocastWhereOff(Graph& graph) {
+  static const auto kLeave = c10::Symbol::fromQualString("memmodel::leave_autocast");
+  static const auto kReturn = c10::Symbol::fromQualString("memmodel::return_to_autocast");
+  const std::vector<Node*> nodes(graph.block()->nodes().begin(), graph.block()->nodes().end());
+  Node* last = nullptr;  // of those that autocast was left for
+  for (Node* node : nodes) {
+    const auto outputs = node->outputs();
+    if (!std::any_of(outputs.begin(), outputs.end(), IsTensor)) continue;
+    const bool plain = std::any_of(outputs.begin(), outputs.end(), [](const Value* output) {
+      return output->debugName().find("__plain_") != std::string::npos;
+    });
+    if (plain && last == nullptr) graph.create(kLeave, 0)->insertBefore(node);
+    if (!plain && last != nullptr) graph.create(kReturn, 0)->insertAfter(last);
+    last = plain ? node : nullptr;
+  }
+  if (last != nullptr) graph.create(kReturn, 0)->insertAfter(last);
+}
 
 void KeepVariables(Graph& graph) {
   static const auto kKeep = c10::Symbol::fromQualString("memmodel::keep");
@@ -174,6 +217,7 @@ void KeepAsPythonDoes(const torch::jit::Module& module) {
     auto* graph_function = torch::jit::tryToGraphFunction(*function);
     if (graph_function == nullptr) continue;
     Graph& graph = *graph_function->graph();
+    LeaveAutocastWhereOff(graph);
     KeepVariables(graph);
     KeepArguments(graph, graph.block());
   }
