@@ -106,6 +106,16 @@ def as_in_eager_mode():
             # Where autocast is on, which it is not here, this leaves it.
             module.maybe_autocast = lambda device_type, **named: torch.autocast(device_type, **named)
 
+    layer = getattr(sys.modules.get("transformers.cache_utils"), "DynamicLayer", None)
+    initialize = getattr(layer, "lazy_initialization", None)
+
+    def initialize_in_the_type_of_the_run(self, key_states, value_states):
+        initialize(self, key_states, value_states)  # empty tensors in the data type of the export
+        self.keys = self.values = key_states[..., :0, :].detach().reshape(-1)
+
+    if initialize:
+        layer.lazy_initialization = initialize_in_the_type_of_the_run
+
 
 @contextlib.contextmanager
 def one_sequence_a_sample():
