@@ -274,7 +274,8 @@ class Variables:
             return None
         if frame.f_globals.get("__name__", "").partition(".")[0] == "torch":
             return None
-        path = self.paths.get(id(frame.f_locals.get("self"))) if code.co_name == "forward" else None
+        own = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        path = self.paths.get(id(own)) if code.co_name == "forward" else None
         if path is not None:
             self.running.append(path)
         elif not self.running or frame.f_globals is globals():
