@@ -26,6 +26,12 @@ std::string TemporaryFile(const std::string& name, const std::string& content) {
   return path;
 }
 
+std::string EventText(const Event& event) {
+  const bool request = event.kind == EventKind::kAlloc;
+  if (!request && event.kind != EventKind::kFree) return "";
+  return (request ? "a" : "f") + std::to_string((event.size + 511) / 512);
+}
+
 Run RunChild(const std::vector<json>& lines, const std::string& device) {
   std::string text;
   for (const json& line : lines) text += line.dump() + "\n";

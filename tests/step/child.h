@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "memmodel/trace.h"
+
 namespace memmodel::testing {
 
 struct Run {
@@ -20,6 +22,9 @@ Run RunChild(const std::vector<nlohmann::json>& lines, const std::string& device
 // The job for a file of models/ or a whole path, with these members set.
 nlohmann::json Job(const std::string& model, const nlohmann::json& members = {});
 nlohmann::json Probe(int id, int batch, const nlohmann::json& members = {});
+
+// "a32" for a request of 32 units of 512 bytes, "f32" for its release, "" for other events.
+std::string EventText(const Event& event);
 
 std::string TemporaryFile(const std::string& name, const std::string& content);
 

@@ -29,11 +29,10 @@ std::vector<std::string> OptimizerParts(const memmodel::Trace& trace) {
       if (inside) parts.emplace_back();
       continue;
     }
-    const bool request = event.kind == EventKind::kAlloc;
-    if (!inside || (!request && event.kind != EventKind::kFree)) continue;
+    const std::string text = memmodel::testing::EventText(event);
+    if (!inside || text.empty()) continue;
     std::string& part = parts.back();
-    part += (part.empty() ? "" : " ") + std::string(request ? "a" : "f") +
-            std::to_string((event.size + 511) / 512);
+    part += (part.empty() ? "" : " ") + text;
   }
   return parts;
 }

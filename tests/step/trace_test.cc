@@ -15,6 +15,7 @@
 using memmodel::Event;
 using memmodel::EventKind;
 using memmodel::TensorRole;
+using memmodel::testing::EventText;
 using memmodel::testing::Job;
 using memmodel::testing::Probe;
 using memmodel::testing::RunChild;
@@ -79,9 +80,7 @@ TEST_CASE("values live as long as the variables of a script's functions") {
       if (text == "forward done") break;
       events.clear();
     }
-    const bool request = event.kind == EventKind::kAlloc;
-    if (!request && event.kind != EventKind::kFree) continue;
-    events += (request ? " a" : " f") + std::to_string((event.size + 511) / 512);
+    if (const std::string text = EventText(event); !text.empty()) events += " " + text;
   }
   CHECK(events == " a32 a32 a32 a16 f32 f32 a16 a16 f16 f16");  // the first is the input
 }
@@ -109,10 +108,8 @@ TEST_CASE("steps make the requests and releases that were measured on a GPU") {
     REQUIRE(trace.ok());
     std::string events;
     for (const Event& event : trace->events) {
-      const bool request = event.kind == EventKind::kAlloc;
-      if (!request && event.kind != EventKind::kFree) continue;
-      events += (events.empty() ? "" : " ") + std::string(request ? "a" : "f") +
-                std::to_string((event.size + 511) / 512);
+      const std::string text = EventText(event);
+      if (!text.empty()) events += (events.empty() ? "" : " ") + text;
     }
     const std::string measured = line.substr(tab + 1);
     const auto first =
