@@ -9,7 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +19,8 @@
 #include "memmodel/bytes.h"
 
 namespace memmodel {
+
+class AddressChunks;
 
 // The driver below the allocator: cudaMalloc and cudaFree, and for expandable
 // segments cuMemAddressReserve, cuMemMap and so on.
@@ -42,11 +43,9 @@ class SegmentSource {
 };
 
 // A device that gives out addresses as NVIDIA's driver was seen to do (H200,
-// driver 580.159): address space comes in chunks of multiples of 32 MiB, each
-// below all others; a segment goes to the lowest address with room in the newest
-// chunk that has room; an empty chunk is given back. The addresses that other
-// parts of the process take are not known here, so that ties between equal free
-// blocks can still fall otherwise than on a GPU.
+// driver 580.159): in chunks of 32 MiB and multiples (src/core/address_chunks.cc).
+// The addresses that other parts of the process take are not known here, so that
+// ties between equal free blocks can still fall otherwise than on a GPU.
 class DeviceMemory : public SegmentSource {
  public:
   // `capacity`: bytes that segments may take, that is, the device's memory less
@@ -64,15 +63,9 @@ class DeviceMemory : public SegmentSource {
   [[nodiscard]] Bytes free_bytes() const override { return capacity_ - used_; }
 
  private:
-  struct Chunk {
-    std::uint64_t begin = 0;
-    std::uint64_t size = 0;
-    std::map<std::uint64_t, std::uint64_t> free;  // address -> size
-  };
-
   Bytes capacity_;
   Bytes used_ = 0;
-  std::vector<Chunk> chunks_;  // the oldest first
+  std::unique_ptr<AddressChunks> chunks_;
   std::uint64_t next_reserved_;
 };
 

@@ -50,9 +50,10 @@ std::optional<at::ScalarType> WeightDtype(const Job& job) {
 }
 
 at::Tensor Fill(const std::vector<std::int64_t>& shape, at::ScalarType dtype, bool virtual_device) {
-  const at::TensorOptions options = at::TensorOptions().device(kGpu).dtype(dtype);
-  // Both take one block of the same size, as tensor.to("cuda") does.
-  return virtual_device ? at::empty(shape, options) : at::zeros(shape, options);
+  // Both take one block of the same size, as tensor.to("cuda") does, and launch no kernel:
+  // where the driver puts the next segments depends on whether there was one.
+  if (virtual_device) return at::empty(shape, at::TensorOptions().device(kGpu).dtype(dtype));
+  return at::zeros(shape, dtype).to(kGpu);
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #define MEMMODEL_SRC_VGPU_ADDRESS_SPACE_H_
 
 #include <cstdint>
-#include <map>
-#include <vector>
+
+#include "src/core/address_chunks.h"
 
 namespace memmodel::vgpu {
 
@@ -24,24 +24,6 @@ inline constexpr int kMostDevices = 16;
   return address >= kSpaceBegin && address < kSpaceEnd;
 }
 
-// Free ranges by address.
-class Gaps {
- public:
-  void Add(std::uint64_t address, std::uint64_t bytes);  // joins its neighbours
-  // The lowest gap that holds `bytes`, from its begin; 0 if there is none.
-  [[nodiscard]] std::uint64_t TakeLowest(std::uint64_t bytes);
-  // The highest `alignment`-aligned address at which `bytes` fit; 0 if none.
-  [[nodiscard]] std::uint64_t TakeHighest(std::uint64_t bytes, std::uint64_t alignment);
-  // Exactly [address, address + bytes), if that is free.
-  [[nodiscard]] bool TakeAt(std::uint64_t address, std::uint64_t bytes);
-
- private:
-  using Ranges = std::map<std::uint64_t, std::uint64_t>;
-  void Take(Ranges::iterator gap, std::uint64_t address, std::uint64_t bytes);
-
-  Ranges ranges_;  // begin -> bytes
-};
-
 // Places what cudaMalloc returns on one device, in the order of addresses that
 // the driver gives: it decides which of two equally large free blocks PyTorch's
 // allocator takes. See the essay in the .cc. Not thread-safe.
@@ -50,8 +32,8 @@ class MallocPlacer {
   explicit MallocPlacer(int device);  // 0 <= device < kMostDevices
 
   // `bytes` is a multiple of kPageBytes and not 0. 0 if the space is exhausted.
-  [[nodiscard]] std::uint64_t Allocate(std::uint64_t bytes);
-  void Free(std::uint64_t address, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t Allocate(std::uint64_t bytes) { return chunks_.Allocate(bytes); }
+  void Free(std::uint64_t address, std::uint64_t bytes) { chunks_.Free(address, bytes); }
 
   // What the driver takes and gives back for itself on these occasions.
   void FirstKernel();
@@ -59,17 +41,8 @@ class MallocPlacer {
   void CudnnHandle();
 
  private:
-  struct Chunk {
-    std::uint64_t begin = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t used = 0;
-    Gaps gaps;
-  };
-
-  std::uint64_t bottom_ = 0;  // of the device's part of the space
-  std::uint64_t low_ = 0;     // begin of the lowest chunk there ever was
+  AddressChunks chunks_;
   std::uint64_t arena_ = 0;
-  std::vector<Chunk> chunks_;  // oldest first
 };
 
 // Places address reservations of driver virtual memory. Not thread-safe.

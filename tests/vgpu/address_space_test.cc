@@ -53,18 +53,6 @@ TEST_CASE("the first kernel moves the driver's own memory") {
   CHECK(found[221] == -958);
 }
 
-TEST_CASE("an empty chunk is given back, and the next lies below all earlier ones") {
-  MallocPlacer placer(0);
-  const std::uint64_t a = placer.Allocate(40 * kMiB);  // a chunk of 64 MiB
-  const std::uint64_t b = placer.Allocate(20 * kMiB);  // the rest of it
-  CHECK(b == a + 40 * kMiB);
-  placer.Free(a, 40 * kMiB);
-  CHECK(placer.Allocate(40 * kMiB) == a);
-  placer.Free(a, 40 * kMiB);
-  placer.Free(b, 20 * kMiB);
-  CHECK(placer.Allocate(40 * kMiB) == a - 64 * kMiB);
-}
-
 TEST_CASE("devices do not share addresses") {
   MallocPlacer one(0);
   MallocPlacer last(kMostDevices - 1);
@@ -94,20 +82,6 @@ TEST_CASE("reservations are aligned, apart from each other, and found again") {
   placer.Release(a, 160 * 1024 * kMiB);
   CHECK(placer.Reserve(2 * kMiB, 0, a) == a);
   CHECK(placer.Reserve(kSpaceEnd, 0, 0) == 0);
-}
-
-TEST_CASE("gaps join their neighbours") {
-  Gaps gaps;
-  gaps.Add(100, 10);
-  gaps.Add(120, 10);
-  CHECK(gaps.TakeLowest(15) == 0);
-  gaps.Add(110, 10);
-  CHECK(gaps.TakeLowest(30) == 100);
-  gaps.Add(100, 30);
-  CHECK(gaps.TakeAt(110, 10));
-  CHECK_FALSE(gaps.TakeAt(115, 10));
-  CHECK(gaps.TakeHighest(10, 4) == 120);
-  CHECK(gaps.TakeHighest(10, 1) == 100);
 }
 
 }  // namespace
