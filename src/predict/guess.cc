@@ -19,7 +19,7 @@ std::int64_t Bisect(std::int64_t high, const Holds& holds) {
 
 }  // namespace
 
-std::optional<LargestGuess> GuessLargest(std::span<const Trace> traces, const GuessLimits& limits) {
+std::optional<std::int64_t> GuessLargest(std::span<const Trace> traces, const GuessLimits& limits) {
   Result<AllocatorSettings> settings = ParseAllocatorSettings(limits.alloc_conf);
   ModelOptions model_options;
   model_options.alloc_conf = limits.alloc_conf;
@@ -40,16 +40,10 @@ std::optional<LargestGuess> GuessLargest(std::span<const Trace> traces, const Gu
   const std::int64_t bound = 1 + Bisect(MemoryModel::kLargestBatch, [&](std::int64_t batch) {
                                return model->RequestedPeak(batch) <= limits.capacity;
                              });
-  LargestGuess guess;
-  guess.runs = Bisect(bound, [&](std::int64_t batch) {
-    const std::optional<ReplayPeaks> p = peaks(batch);
-    return p && p->ooms == 0;
-  });
-  guess.fits = Bisect(guess.runs + 1, [&](std::int64_t batch) {
+  return Bisect(bound, [&](std::int64_t batch) {
     const std::optional<ReplayPeaks> p = peaks(batch);
     return p && p->ooms == 0 && p->retries == 0 && p->reserved <= limits.target_reserved;
   });
-  return guess;
 }
 
 }  // namespace memmodel

@@ -20,15 +20,11 @@ struct GuessLimits {
   std::optional<Bytes> allocator_limit;  // as set_per_process_memory_fraction
 };
 
-struct LargestGuess {
-  std::int64_t fits = 0;  // within target_reserved and without a retry
-  std::int64_t runs = 0;  // without running out of memory
-};
-
 // From traces of one job at two or more batches: every request's size as a
-// function of the batch (memmodel/memory_model.h), simulated batch by batch.
-// Nothing if the traces do not make a model.
-std::optional<LargestGuess> GuessLargest(std::span<const Trace> traces, const GuessLimits& limits);
+// function of the batch (memmodel/memory_model.h), simulated batch by batch. The largest
+// that stays within target_reserved without a retry; nothing if the traces do not make a
+// model.
+std::optional<std::int64_t> GuessLargest(std::span<const Trace> traces, const GuessLimits& limits);
 
 }  // namespace memmodel
 

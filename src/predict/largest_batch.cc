@@ -4,8 +4,7 @@
 // mending the line; once the answer is enclosed, the line is followed inside, and
 // whenever that did not halve what was left, the interval is cut itself.
 //
-// A guess of the caller's is better than a line that does not decide, and then
-// only small steps are made from it.
+// A guess of the caller's is better than a line at first.
 //
 // Example: 2.0 GB at batch 8 and 6.8 GB at 32, budget 19.2 GB: the line says 94.
 // 94 and 95 are tried side by side; if 94 holds and 95 does not, that is all.
@@ -33,10 +32,7 @@ class Search {
     while (!(high_ && *high_ == low_ + 1) && low_ < options_.largest) {
       const std::int64_t width = Width();
       std::optional<std::int64_t> guess = cut ? std::nullopt : Guess();
-      if (guess && high_tried_ != low_tried_ && !options_.measure_decides) {
-        guess = high_tried_ ? *high_ - step : low_ + step;
-        step *= 2;
-      } else if (guess && high_tried_ != low_tried_) {
+      if (guess && high_tried_ != low_tried_) {
         *guess = high_tried_ ? std::min(*guess, *high_ - step) : std::max(*guess, low_ + step);
         step *= 2;
       }
@@ -60,14 +56,9 @@ class Search {
     if (right == measures_.end()) --right;
     if (right == measures_.begin()) ++right;
     const auto left = std::prev(right);
-    const double slope = (right->second - left->second) /
-                         static_cast<double>(right->first - left->first);
-    if (!(slope > 0)) return std::nullopt;
-    const double at =
-        static_cast<double>(left->first) + (options_.budget - left->second) / slope;
+    if (!(right->second > left->second)) return std::nullopt;
     // Far beyond what was measured a line is no more than a direction.
-    const double furthest = 64.0 * static_cast<double>(measures_.rbegin()->first);
-    return static_cast<std::int64_t>(std::floor(std::clamp(at, 1.0, furthest)));
+    return std::min(LineMeets(*left, *right, options_.budget), 64 * measures_.rbegin()->first);
   }
 
   // `guess` and the next, or the two that lie inside the interval nearest to it.
@@ -83,8 +74,8 @@ class Search {
     std::vector<std::int64_t> batches;
     const int n = std::max(1, options_.side_by_side);
     for (int i = 1; i <= n; ++i) {
-      const std::int64_t step = high_ ? (*high_ - low_) * i / (n + 1)
-                                      : std::max<std::int64_t>(low_, 1) * ((1 << i) - 1);
+      const std::int64_t step =
+          high_ ? (*high_ - low_) * i / (n + 1) : std::max<std::int64_t>(low_, 1) * ((1 << i) - 1);
       const std::int64_t batch = std::clamp(low_ + step, low_ + 1, Top() - 1);
       if (batches.empty() || batch > batches.back()) batches.push_back(batch);
     }
@@ -118,7 +109,69 @@ class Search {
   bool high_tried_ = false;
 };
 
+class Climb {
+ public:
+  Climb(const ClimbOptions& options, const TryBatches& try_batches)
+      : options_(options), try_(try_batches) {}
+
+  Result<std::int64_t> Run() {
+    std::int64_t low = 0;                      // it holds here
+    std::int64_t high = options_.largest + 1;  // it does not hold here
+    std::int64_t batch = std::clamp<std::int64_t>(options_.start, 1, options_.largest);
+    std::int64_t step = std::max<std::int64_t>(1, batch / 16);
+    while (high - low > 1) {
+      const bool open = high > options_.largest;
+      // What comes next if it holds.
+      const std::int64_t next = open ? batch + step : batch + (high - batch) / 2;
+      Result<bool> holds = Holds(batch, std::min(next, options_.largest));
+      if (!holds.ok()) return holds.status();
+      (*holds ? low : high) = batch;
+      if (high > options_.largest) {
+        batch = std::min(low + step, options_.largest);
+        step *= 2;
+      } else if (low == 0) {
+        batch = std::max<std::int64_t>(1, high - step);
+        step *= 2;
+      } else {
+        batch = low + (high - low) / 2;
+      }
+    }
+    return low;
+  }
+
+ private:
+  // `next` is tried beside it, if there is a place.
+  Result<bool> Holds(std::int64_t batch, std::int64_t next) {
+    if (batch <= options_.known_true) return true;
+    if (const auto known = known_.find(batch); known != known_.end()) return known->second;
+    std::vector<std::int64_t> batches{batch};
+    if (options_.side_by_side > 1 && next > batch && !known_.contains(next)) {
+      batches.push_back(next);
+    }
+    Result<std::vector<Trial>> trials = try_(batches);
+    if (!trials.ok()) return trials.status();
+    for (std::size_t i = 0; i < batches.size(); ++i) known_[batches[i]] = (*trials)[i].holds;
+    return trials->front().holds;
+  }
+
+  const ClimbOptions& options_;
+  const TryBatches& try_;
+  std::map<std::int64_t, bool> known_;
+};
+
 }  // namespace
+
+Result<std::int64_t> ClimbToLargest(const ClimbOptions& options, const TryBatches& try_batches) {
+  return Climb(options, try_batches).Run();
+}
+
+std::int64_t LineMeets(std::pair<std::int64_t, double> left, std::pair<std::int64_t, double> right,
+                       double budget) {
+  if (right.first <= left.first || right.second <= left.second) return right.first;
+  const double slope = (right.second - left.second) / static_cast<double>(right.first - left.first);
+  const double at = static_cast<double>(right.first) + (budget - right.second) / slope;
+  return static_cast<std::int64_t>(std::clamp(at, 1.0, 1e12));
+}
 
 Result<std::int64_t> LargestBatch(const SearchOptions& options, const TryBatches& try_batches) {
   return Search(options, try_batches).Run();

@@ -4,7 +4,7 @@
 // through without a retry, what it needed is what it needs; if not, it is run
 // once more on a card without end, which shows how much that would be.
 //
-// Without one: two batches on a card without end show how memory grows; the
+// Without one: a few batches on a card without end show how memory grows; the
 // largest batch is then looked for among runs on the card with its true capacity,
 // so that the real allocator, with its retries and cuDNN's second choices, has
 // the last word on the answer and on the batch after it.
@@ -32,10 +32,10 @@ double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// The batches that show how memory grows. Larger ones cost no more to run and
-// are nearer to the answer; the small pair is for models that take no others.
-const std::vector<std::int64_t> kFirstBatches = {8, 32};
-const std::vector<std::int64_t> kSmallBatches = {1, 2};
+// The batches that show how memory grows: these, and the largest of the others that
+// the line through them puts on the card.
+const std::vector<std::int64_t> kFirstBatches = {1, 4};
+const std::vector<std::int64_t> kLargerBatches = {64, 16};
 
 class Predictor {
  public:
@@ -61,10 +61,10 @@ class Predictor {
     std::optional<std::int64_t> batch = options_.batch;
     if (loaded_.batch_fixed) {
       if (batch && *batch != *loaded_.batch_fixed) {
-        return Status::InvalidArgument(
-            options_.job.model + " was exported for batch " + std::to_string(*loaded_.batch_fixed) +
-            " alone; export it with a symbolic batch to ask for " + std::to_string(*batch) +
-            " (scripts/export_model.py does)");
+        return Status::InvalidArgument(options_.job.model + " was exported for batch " +
+                                       std::to_string(*loaded_.batch_fixed) +
+                                       " alone; export it with a symbolic batch to ask for " +
+                                       std::to_string(*batch) + " (scripts/export_model.py does)");
       }
       if (!batch) {
         prediction_.assumptions.push_back("batch " + std::to_string(*loaded_.batch_fixed) +
@@ -88,8 +88,8 @@ class Predictor {
     }
     if (Status s = Describe(batch); !s.ok()) return s;
     const bool runs = card.outcome == Outcome::kOk;
-    const bool fits = runs && card.retries == 0 && prediction_.peak &&
-                      prediction_.peak->device <= TargetBytes();
+    const bool fits =
+        runs && card.retries == 0 && prediction_.peak && prediction_.peak->device <= TargetBytes();
     prediction_.verdict = fits ? Verdict::kFits : Verdict::kDoesNotFit;
     prediction_.reason = ReasonForBatch(options_, prediction_, runs, card.retries);
     return {};
@@ -99,33 +99,17 @@ class Predictor {
     Result<std::vector<std::int64_t>> first = FirstBatches();
     if (!first.ok()) return first.status();
     for (const std::int64_t batch : *first) {
-      if (FindUnknown(prober_.At(CardSize::kUnlimited, batch).answer, batch)) return {};
+      if (FindUnknown(Unlimited(batch), batch)) return {};
     }
     LearnContext(first->back());
-    const std::optional<LargestGuess> guess = Guess(*first);
-    Result<std::int64_t> fits = Search(
-        0, guess ? std::optional(guess->fits) : std::nullopt,
-        std::min(static_cast<double>(TargetBytes() - context_.value), Limit()),
-        /*measure_decides=*/true,
-        [this](const ProbeAnswer& answer) { return Fits(answer); },
-        [](const ProbeAnswer& answer) { return answer.peak_reserved; });
+    Result<std::int64_t> fits = Search(*first);
     if (!fits.ok()) return fits.status();
-    Result<std::int64_t> runs = *fits;
     if (options_.before_oom) {
-      runs = Search(
-          *fits, guess ? std::optional(std::max(guess->runs, *fits)) : std::nullopt,
-          std::min(static_cast<double>(Total() - context_.value -
-                                       options_.device.context.system.value_or(0)),
-                   Limit()),
-          // What fits by its sum does not quite fit in pieces.
-          /*measure_decides=*/!guess,
-          [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; },
-          [](const ProbeAnswer& answer) { return answer.peak_allocated; });
+      const Result<std::int64_t> runs = Climb(*first, *fits);
       if (!runs.ok()) return runs.status();
       prediction_.largest_batch_before_oom = *runs;
     }
     prediction_.largest_batch = *fits;
-
     std::int64_t shown = std::max<std::int64_t>(1, *fits);
     if (prober_.Need(shown) == nullptr) {
       if (Status s = prober_.Run(CardSize::kUnlimited, {shown}); !s.ok()) return s;
@@ -140,26 +124,40 @@ class Predictor {
 
   // Runs a few batches on a card without end; those that went through.
   Result<std::vector<std::int64_t>> FirstBatches() {
-    std::vector<std::int64_t> good;
     const bool asked = !options_.first_batches.empty();
-    for (const std::vector<std::int64_t>& batches :
-         {asked ? options_.first_batches : kFirstBatches, kSmallBatches}) {
-      if (Status s = prober_.Run(CardSize::kUnlimited, batches); !s.ok()) return s;
+    std::vector<std::int64_t> good;
+    const auto run = [&](const std::vector<std::int64_t>& batches) {
+      const Status status = prober_.Run(CardSize::kUnlimited, batches);
       for (const std::int64_t batch : batches) {
-        if (prober_.At(CardSize::kUnlimited, batch).answer.outcome == Outcome::kOk) {
-          good.push_back(batch);
-        }
+        if (status.ok() && Unlimited(batch).outcome == Outcome::kOk) good.push_back(batch);
       }
-      if (!good.empty()) return good;
+      return status;
+    };
+    if (Status s = run(asked ? options_.first_batches : kFirstBatches); !s.ok()) return s;
+    for (const std::int64_t batch : asked ? std::vector<std::int64_t>{} : kLargerBatches) {
+      if (good.size() == 2 && batch > Line(good)) continue;
+      if (Status s = run({batch}); !s.ok()) return s;
+      break;
     }
-    const ProbeAnswer& answer = prober_.At(CardSize::kUnlimited, kSmallBatches.back()).answer;
+    if (Status s = good.empty() ? run({2}) : Status(); !s.ok()) return s;
+    if (!good.empty()) return good;
+    const ProbeAnswer& answer = Unlimited(2);
     if (answer.outcome == Outcome::kError) return RunError(options_.job.model, answer);
     return Status::Unavailable("batch " + std::to_string(answer.batch) +
                                " asks for more memory than any GPU has; check --input");
   }
 
-  // Where the simulator expects the answers, from the traces of `batches`.
-  [[nodiscard]] std::optional<LargestGuess> Guess(const std::vector<std::int64_t>& batches) const {
+  // The batch at which all memory is reserved, by the first and the last of `batches`.
+  [[nodiscard]] std::int64_t Line(const std::vector<std::int64_t>& batches) const {
+    const auto point = [this](std::int64_t batch) {
+      return std::pair(batch, static_cast<double>(*Unlimited(batch).peak_reserved));
+    };
+    return LineMeets(point(batches.front()), point(batches.back()),
+                     std::min(static_cast<double>(Capacity()), Limit()));
+  }
+
+  // Where the simulator expects the largest batch that fits, from the traces of `batches`.
+  [[nodiscard]] std::optional<std::int64_t> Guess(const std::vector<std::int64_t>& batches) const {
     std::vector<Trace> traces;
     for (const std::int64_t batch : batches) {
       Result<Trace> trace = ReadTrace(prober_.At(CardSize::kUnlimited, batch).trace);
@@ -167,53 +165,48 @@ class Predictor {
       traces.push_back(*std::move(trace));
     }
     if (options_.progress) options_.progress("simulating");
-    GuessLimits limits;
-    limits.alloc_conf = options_.job.alloc_conf;
-    limits.target_reserved = TargetBytes() - context_.value;
-    limits.capacity = Total() - context_.value - options_.device.context.system.value_or(0);
-    limits.allocator_limit = options_.allocator_limit;
+    const GuessLimits limits{options_.job.alloc_conf, TargetBytes() - context_.value, Capacity(),
+                             options_.allocator_limit};
     return GuessLargest(traces, limits);
   }
 
-  template <typename Holds, typename Measure>
-  Result<std::int64_t> Search(std::int64_t known_true, std::optional<std::int64_t> first_guess,
-                              double budget, bool measure_decides, const Holds& holds,
-                              const Measure& measure) {
+  // The largest batch that fits the target without a retry.
+  Result<std::int64_t> Search(const std::vector<std::int64_t>& first) {
     SearchOptions search;
-    search.known_true = known_true;
-    search.first_guess = first_guess;
-    search.budget = budget;
-    search.measure_decides = measure_decides;
+    search.first_guess = Guess(first);
+    search.budget = std::min(static_cast<double>(TargetBytes() - context_.value), Limit());
     search.side_by_side = options_.parallel_probes;
-    for (const auto& [key, run] : prober_.runs()) {
-      const ProbeAnswer& answer = run.answer;
-      if (answer.outcome == Outcome::kOk && answer.retries == 0) {
-        search.measures[key.second] = static_cast<double>(*measure(answer));
-      }
-      if (key.first != CardSize::kTrue) continue;
-      if (holds(answer)) {
-        search.known_true = std::max(search.known_true, key.second);
-      }
+    for (const std::int64_t batch : first) {
+      search.measures[batch] = static_cast<double>(*Unlimited(batch).peak_reserved);
     }
-    for (const auto& [key, run] : prober_.runs()) {
-      if (key.first == CardSize::kTrue && key.second > search.known_true && !holds(run.answer)) {
-        search.known_false = std::min(search.known_false.value_or(key.second), key.second);
-      }
-    }
-    return LargestBatch(search, [&](const std::vector<std::int64_t>& batches) {
-      return TryOnCard(batches, holds, measure);
+    return LargestBatch(search, [this](const std::vector<std::int64_t>& batches) {
+      return TryOnCard(batches, [this](const ProbeAnswer& answer) { return Fits(answer); });
     });
   }
 
-  template <typename Holds, typename Measure>
+  // The largest batch that runs.
+  Result<std::int64_t> Climb(const std::vector<std::int64_t>& first, std::int64_t fits) {
+    ClimbOptions climb;
+    climb.start = Line(first);
+    climb.known_true = fits;
+    climb.side_by_side = options_.parallel_probes;
+    return ClimbToLargest(climb, [this](const std::vector<std::int64_t>& batches) {
+      return TryOnCard(batches,
+                       [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; });
+    });
+  }
+
+  template <typename Holds>
   Result<std::vector<Trial>> TryOnCard(const std::vector<std::int64_t>& batches,
-                                       const Holds& holds, const Measure& measure) {
+                                       const Holds& holds) {
     if (Status s = prober_.Run(CardSize::kTrue, batches); !s.ok()) return s;
     std::vector<Trial> trials;
     for (const std::int64_t batch : batches) {
       const ProbeAnswer& answer = prober_.At(CardSize::kTrue, batch).answer;
       Trial trial{holds(answer), std::nullopt};
-      if (answer.outcome == Outcome::kOk) trial.measure = static_cast<double>(*measure(answer));
+      if (answer.outcome == Outcome::kOk) {
+        trial.measure = static_cast<double>(*answer.peak_reserved);
+      }
       if (answer.outcome == Outcome::kError && first_error_.empty()) {
         first_error_ = "batch " + std::to_string(batch) + " cannot be run: " + answer.error.message;
         prediction_.assumptions.push_back(first_error_);
@@ -241,8 +234,8 @@ class Predictor {
     prediction_.segments = answer.segments;
     prediction_.retries = answer.retries;
     prediction_.ooms = answer.ooms;
-    prediction_.peak = Peak{*answer.peak_allocated, *answer.peak_reserved,
-                            *answer.peak_reserved + context_.value};
+    prediction_.peak =
+        Peak{*answer.peak_allocated, *answer.peak_reserved, *answer.peak_reserved + context_.value};
     prediction_.context = context_.value;
     prediction_.interval = Interval{*answer.peak_reserved + context_.low,
                                     *answer.peak_reserved + context_.high, context_.basis};
@@ -269,8 +262,8 @@ class Predictor {
       interval.low = std::min(interval.low, *end.peak_reserved + context_.low);
       interval.high = std::max(interval.high, *end.peak_reserved + context_.high);
     }
-    prediction_.interval->basis = "unknown counts from none to all of the largest possible; " +
-                                  prediction_.interval->basis;
+    prediction_.interval->basis =
+        "unknown counts from none to all of the largest possible; " + prediction_.interval->basis;
     return {};
   }
 
@@ -279,9 +272,9 @@ class Predictor {
     for (const CurvePoint& point : prediction_.curve) {
       if (point.batch == answer.batch) return;
     }
-    prediction_.curve.push_back({answer.batch,
-                                 {*answer.peak_allocated, *answer.peak_reserved,
-                                  *answer.peak_reserved + context_.value}});
+    prediction_.curve.push_back(
+        {answer.batch,
+         {*answer.peak_allocated, *answer.peak_reserved, *answer.peak_reserved + context_.value}});
     std::sort(prediction_.curve.begin(), prediction_.curve.end(),
               [](const CurvePoint& a, const CurvePoint& b) { return a.batch < b.batch; });
   }
@@ -353,6 +346,13 @@ class Predictor {
   [[nodiscard]] Bytes Total() const { return options_.total_bytes; }
   [[nodiscard]] Bytes TargetBytes() const {
     return static_cast<Bytes>(options_.target * static_cast<double>(Total()));
+  }
+  // What the driver leaves to the process beside its context.
+  [[nodiscard]] Bytes Capacity() const {
+    return Total() - context_.value - options_.device.context.system.value_or(0);
+  }
+  [[nodiscard]] const ProbeAnswer& Unlimited(std::int64_t batch) const {
+    return prober_.At(CardSize::kUnlimited, batch).answer;
   }
   [[nodiscard]] double Limit() const {
     return static_cast<double>(options_.allocator_limit.value_or(Total()));

@@ -13,8 +13,8 @@
 
 namespace memmodel {
 
-// On a card of its true size, whose context grows as the device file says, or on one without end, which shows what a batch
-// would need.
+// On a card of its true size, whose context grows as the device file says, or on one without end,
+// which shows what a batch would need.
 enum class CardSize : std::uint8_t { kTrue, kUnlimited };
 
 struct ProbeRun {

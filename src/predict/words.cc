@@ -37,8 +37,10 @@ std::string ReasonForBatch(const PredictOptions& options, const Prediction& pred
            ", the card has " + card;
   }
   if (retries > 0) {
-    return batch + " runs, but only because the allocator gives cached memory back and tries "
-           "again (" + std::to_string(retries) + (retries == 1 ? " time)" : " times)");
+    return batch +
+           " runs, but only because the allocator gives cached memory back and tries "
+           "again (" +
+           std::to_string(retries) + (retries == 1 ? " time)" : " times)");
   }
   return need + "; it runs, but the target allows only " + Percent(options.target);
 }
@@ -51,10 +53,9 @@ std::string ReasonForLargest(const PredictOptions& options, const Prediction& pr
            " that the target allows; batch " + std::to_string(*prediction.largest_batch + 1) +
            " does not fit";
   }
-  const std::string need = prediction.peak
-                               ? "batch " + std::to_string(*prediction.batch) + " takes " +
-                                     FormatBytes(prediction.peak->device)
-                               : "the smallest batch is too large";
+  const std::string need = prediction.peak ? "batch " + std::to_string(*prediction.batch) +
+                                                 " takes " + FormatBytes(prediction.peak->device)
+                                           : "the smallest batch is too large";
   if (prediction.largest_batch_before_oom.value_or(0) > 0) {
     return need + ", more than " + target + "; up to batch " +
            std::to_string(*prediction.largest_batch_before_oom) +
@@ -76,8 +77,8 @@ void DescribeCalls(const ProbeAnswer& answer, Prediction* prediction) {
   }
   for (const ProbeAnswer::Refused& call : answer.approximate) {
     prediction->approximate.push_back(call.function);
-    prediction->assumptions.push_back("what " + call.function +
-                                      " answers is an estimate, so these figures are estimates too");
+    prediction->assumptions.push_back(
+        "what " + call.function + " answers is an estimate, so these figures are estimates too");
   }
 }
 

@@ -91,3 +91,65 @@ TEST_CASE("a search that is told nothing but yes and no ends too") {
   CHECK(counted.answer == 12345);
   CHECK(counted.tried.size() < 60);
 }
+
+TEST_CASE("a climb makes the trials of a person who tries, in the same order") {
+  // VGG-16 in fp32 under a cap of 24 GiB on an NVIDIA H200, as measured by trial.
+  const std::vector<std::pair<std::int64_t, bool>> measured = {
+      {150, true},  {159, true}, {177, true}, {213, true},  {285, true}, {429, false}, {357, false},
+      {321, false}, {303, true}, {312, true}, {316, false}, {314, true}, {315, false}};
+  std::vector<std::pair<std::int64_t, bool>> tried;
+  ClimbOptions options;
+  options.start = 150;
+  options.side_by_side = 1;
+  const Result<std::int64_t> answer =
+      ClimbToLargest(options, [&](const std::vector<std::int64_t>& batches) {
+        REQUIRE(batches.size() == 1);
+        REQUIRE(tried.size() < measured.size());
+        tried.emplace_back(batches[0], measured[tried.size()].second);
+        return Result<std::vector<Trial>>({Trial{tried.back().second, std::nullopt}});
+      });
+  REQUIRE(answer.ok());
+  CHECK(tried == measured);
+  CHECK(*answer == 314);
+}
+
+TEST_CASE("a climb with trials side by side finds the same, and stays where it may") {
+  const auto climb = [](std::int64_t start, std::int64_t known, std::int64_t answer, int n) {
+    ClimbOptions options;
+    options.start = start;
+    options.known_true = known;
+    options.largest = 1000;
+    options.side_by_side = n;
+    std::set<std::int64_t> tried;
+    const Result<std::int64_t> found =
+        ClimbToLargest(options, [&](const std::vector<std::int64_t>& batches) {
+          CHECK(batches.size() <= static_cast<std::size_t>(n));
+          std::vector<Trial> trials;
+          for (const std::int64_t b : batches) {
+            CHECK(b > known);
+            CHECK(b <= 1000);
+            CHECK(tried.insert(b).second);
+            trials.push_back({b <= answer, std::nullopt});
+          }
+          return Result<std::vector<Trial>>(trials);
+        });
+    REQUIRE(found.ok());
+    return *found;
+  };
+  for (const std::int64_t answer : {0, 1, 2, 63, 64, 500, 999, 1000}) {
+    for (const std::int64_t start : {1, 60, 640, 5000}) {
+      CAPTURE(answer);
+      CAPTURE(start);
+      CHECK(climb(start, 0, answer, 1) == answer);
+      CHECK(climb(start, 0, answer, 2) == answer);
+      CHECK(climb(start, answer / 2, answer, 2) == answer);
+    }
+  }
+}
+
+TEST_CASE("where a line meets a budget") {
+  CHECK(LineMeets({8, 2000}, {32, 6800}, 19200) == 94);  // 400 + 200 b
+  CHECK(LineMeets({8, 2000}, {32, 6800}, 100) == 1);
+  CHECK(LineMeets({8, 2000}, {32, 2000}, 19200) == 32);
+  CHECK(LineMeets({8, 2000}, {8, 2000}, 19200) == 8);
+}
