@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -15,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <utility>
+
+#include "src/child/begin_child.h"
 
 extern char** environ;
 
@@ -122,8 +123,7 @@ Result<std::string> Child::AskOnce(const ChildOptions& options, const std::strin
   if (child.options_.memory_limit <= 0) child.options_.memory_limit = MachineMemory() / 4 * 3;
   if (Status status = child.Spawn(*program); !status.ok()) return status;
   // A child that is gone already says so when its answer is awaited.
-  if (Status status = child.Send(line);
-      !status.ok() && status.code() != StatusCode::kUnavailable) {
+  if (Status status = child.Send(line); !status.ok() && status.code() != StatusCode::kUnavailable) {
     return status;
   }
   return child.ReadLine(options.probe_timeout_s, doing);
@@ -137,17 +137,14 @@ Status Child::Spawn(const std::string& program) {
                      pipe2(failure.data(), O_CLOEXEC) == 0;
   const std::vector<std::string> environment = Environment(options_.environment);
   std::vector<char*> variables;
-  for (const std::string& entry : environment) variables.push_back(const_cast<char*>(entry.c_str()));
+  for (const std::string& entry : environment)
+    variables.push_back(const_cast<char*>(entry.c_str()));
   variables.push_back(nullptr);
   std::array<char*, 3> arguments = {const_cast<char*>(program.c_str()),
                                     const_cast<char*>("--serve"), nullptr};
   pid_ = piped ? fork() : -1;
   if (pid_ == 0) {  // from here to execve: async-signal-safe calls only
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    BeginChild(SIGKILL);
     dup2(input[1], STDIN_FILENO);
     dup2(output[1], STDOUT_FILENO);
     dup2(errors[1], STDERR_FILENO);
@@ -220,9 +217,8 @@ bool Child::Drain(int fd, std::string* buffer) {
 }
 
 Result<std::string> Child::ReadLine(double timeout_s, const std::string& doing) {
-  const Clock::time_point deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(timeout_s));
+  const Clock::time_point deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                        std::chrono::duration<double>(timeout_s));
   while (true) {
     if (const std::size_t end = output_buffer_.find('\n'); end != std::string::npos) {
       std::string line = output_buffer_.substr(0, end);
@@ -232,11 +228,12 @@ Result<std::string> Child::ReadLine(double timeout_s, const std::string& doing) 
     if (output_buffer_.size() > kLongestLine) {
       return Status::Unavailable("the child wrote a line of more than 64 MiB while " + doing);
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) {
       return Status::Unavailable("no answer within " +
-                                 std::to_string(static_cast<long>(timeout_s + 0.5)) +
-                                 " s while " + doing + "; the child was ended (--timeout)");
+                                 std::to_string(static_cast<long>(timeout_s + 0.5)) + " s while " +
+                                 doing + "; the child was ended (--timeout)");
     }
     std::array<pollfd, 3> fds = {pollfd{output_, POLLIN, 0}, pollfd{errors_, POLLIN, 0},
                                  pollfd{options_.interrupt_fd, POLLIN, 0}};

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "src/child/begin_child.h"
 #include "src/core/atomic_file.h"
 #include "src/run/descendants.h"
 
@@ -126,11 +126,7 @@ Result<pid_t> Start(const ScriptOptions& options, const std::vector<std::string>
   }
   const pid_t pid = fork();
   if (pid == 0) {  // from here to execvpe: async-signal-safe calls only
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    BeginChild(SIGTERM);
     DieFirst();
     const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (isatty(STDIN_FILENO)) dup2(nothing, STDIN_FILENO);  // a background group may not read it

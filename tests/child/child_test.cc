@@ -3,6 +3,7 @@
 #include "src/child/child.h"
 
 #include <doctest/doctest.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +113,20 @@ TEST_CASE("a child that exceeds its memory is one message") {
 TEST_CASE("what a child prints of its own is no answer") {
   CHECK(Contains(Failure(Fake("garbage")), "where an answer was expected"));
   CHECK(Failure(Fake("bad_input")) == "x.pt is no zip archive");
+}
+
+// proc(5): /proc/PID/personality; ADDR_NO_RANDOMIZE is 0x0040000.
+TEST_CASE("a child's addresses are the same each time") {
+  const int before = personality(0xffffffff);
+  const bool allowed = personality(static_cast<unsigned long>(before) | ADDR_NO_RANDOMIZE) != -1;
+  personality(static_cast<unsigned long>(before));
+  if (!allowed) {
+    MESSAGE("not looked at: this system does not let a process fix its addresses");
+    return;
+  }
+  const std::string message = Failure(Fake("personality"));
+  CAPTURE(message);
+  CHECK((std::stoul(message.substr(message.rfind(' ') + 1), nullptr, 16) & 0x0040000) != 0);
 }
 
 TEST_CASE("a missing program is named with the way out") {

@@ -4,7 +4,7 @@
 Memory is plain arithmetic, so that tests know the right answer on paper: a batch
 of b takes FAKE_BASE + b * FAKE_PER_SAMPLE bytes reserved, and 10 % less allocated.
 FAKE_MODE makes it misbehave: die, die_loading, signal, hang, hang_loading, garbage,
-silent_exit, state_dict, bad_input, unknown, error, fixed, reverse.
+silent_exit, state_dict, bad_input, unknown, error, fixed, reverse, personality.
 """
 import json
 import os
@@ -68,6 +68,9 @@ def main():
     job = json.loads(sys.stdin.readline())
     if MODE == "die_loading":
         sys.stderr.write("terminate called\nwhat(): the file is damaged\n")
+        sys.exit(7)
+    if MODE == "personality":
+        sys.stderr.write("personality " + open("/proc/self/personality").read())
         sys.exit(7)
     if MODE == "hang_loading":
         time.sleep(3600)
