@@ -188,6 +188,29 @@ def parse_input(spec):
         sys.exit(f"--input {spec}: expected [name=]3x224x224[:dtype]")
 
 
+class OwnTensors(torch.overrides.TorchFunctionMode):
+    """While tracing: the result of a conversion that has nothing to do, which is its argument,
+    becomes a tensor of its own. In a run under autocast `logits.float()` is another tensor than
+    `logits`, which its variable still holds."""
+
+    def __torch_function__(self, function, types, arguments=(), named=None):
+        first = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
+        state = torch._C._get_tracing_state()
+        before = torch._C._get_value_trace(first) if state and first is not None else None
+        result = function(*arguments, **(named or {}))
+        if before is None or result is not first or function.__name__.endswith("_"):
+            return result
+        after = torch._C._get_value_trace(first)
+        if after.unique() == before.unique():
+            return result
+        torch._C._set_tracing_state(None)
+        result = first.view_as(first)
+        torch._C._set_tracing_state(state)
+        torch._C._set_value_trace(result, after)
+        torch._C._set_value_trace(first, before)
+        return result
+
+
 class Record:
     """What Variables knows of a value."""
 
@@ -196,6 +219,7 @@ class Record:
         self.returned_by = []  # calls, the outermost last
         self.ends = []  # (path, number) of what ends with it
         self.plain = False
+        self.held = False
 
 
 class Variables:
@@ -209,6 +233,9 @@ class Variables:
     does: `labels__until3_` until the last value that the function returns, `loss__end3_`
     (or `none__end3_`, if no variable holds that). A variable that gets a result of the
     function has it from then on: `query__from3_`.
+
+    What an object in a result of a forward function holds, such as the keys and values of a
+    cache, ends with the outermost of them: names with __held_.
 
     Nor does a graph know of `with torch.autocast(..., enabled=False)`, without which a training
     run under autocast would cast there: values that are made inside get names with __plain_.
@@ -230,7 +257,7 @@ class Variables:
         before = sys.gettrace()
         sys.settrace(self.enter_function)
         try:
-            with self.outside_of_autocast():
+            with self.outside_of_autocast(), OwnTensors():
                 script = torch.jit.trace(self.model, batch, check_trace=False, strict=False)
         finally:
             sys.settrace(before)
@@ -300,6 +327,9 @@ class Variables:
                     self.record(held[name]).variables.pop(owner, None)
                 if path is not None:
                     self.running.pop()
+                    for value in map(self.value, tensors_of_objects(result)):
+                        if value:
+                            self.record(value).held = True
                 else:
                     for value in map(self.value, result if isinstance(result, tuple) else (result,)):
                         if value:
@@ -339,8 +369,9 @@ class Variables:
             if value.type().kind() == "TensorType"
         ]
         records = [(path, value, self.record(made) if made else Record()) for path, value, made in records]
-        for path, call, variable, old, new in self.replaced:
-            # By their names, if the new value is not another variable's in the end.
+        for path, call, variable, old, new in reversed(self.replaced):
+            # By their names, if the new value is not another variable's in the end; the last
+            # first, since a value that is made one here no longer ends those before it.
             if old.variables.get(path) == (call, variable) != new.variables.get(path):
                 old.variables[path] = len(self.calls), variable
                 new.ends.append((path, len(self.calls)))
@@ -368,7 +399,11 @@ class Variables:
             names[path, value.unique()] = f"{name}_end{call}_"
         for path, value, record in records:
             name = names.get((path, value.unique()), "")
-            value.setDebugName(f"{name or 'none_'}_plain_" if record.plain else name)
+            if record.plain:
+                name = f"{name or 'none_'}_plain_"
+            if record.held and value.node().kind() not in ("prim::CallMethod", "prim::TupleUnpack"):
+                name = f"{name or 'none_'}_held_"
+            value.setDebugName(name)
 
     def made(self, graphs, path, value):
         """`value` in the graph of the module whose operator made it, or None."""
@@ -389,6 +424,27 @@ class Variables:
         if result.node().kind() == "prim::TupleConstruct":
             result = list(result.node().inputs())[place]
         return self.made(graphs, callee, result)
+
+
+def tensors_of_objects(result, inside=False, seen=None):
+    """The tensors that objects in `result` hold, be they deep in containers."""
+    seen = {} if seen is None else seen
+    if id(result) in seen or isinstance(result, (nn.Module, type)):
+        return
+    seen[id(result)] = result  # keeps it, so that no other object gets its id
+    if isinstance(result, torch.Tensor):
+        if inside:
+            yield result
+        return
+    parts = ()
+    if isinstance(result, dict):
+        parts = result.values()
+    elif isinstance(result, (tuple, list)):
+        parts = result
+    elif hasattr(result, "__dict__") and not callable(result):
+        parts, inside = vars(result).values(), True
+    for part in list(parts):
+        yield from tensors_of_objects(part, inside, seen)
 
 
 def hollow(module):

@@ -21,7 +21,8 @@
 // variables are given names by scripts/export_model.py that say where they end:
 // labels__until3_ with the value whose name has __end3_. A variable has what a function
 // returned from its end: query__from3_. Values with __plain_ were made where autocast was off
-// (`with torch.autocast(..., enabled=False)`), which the graph does not know either.
+// (`with torch.autocast(..., enabled=False)`), which the graph does not know either; those
+// with __held_ are in an object that lives until the outermost forward returns.
 #include "src/step/script_lifetime.h"
 
 #include <ATen/autocast_mode.h>
@@ -61,12 +62,20 @@ void ReturnToAutocast() {
   autocast_before.pop_back();
 }
 
+thread_local std::vector<at::Tensor> held_by_objects;
+
 const torch::jit::RegisterOperators kRegistered(
     {torch::jit::Operator(
          "memmodel::keep(...) -> ()",
          [](torch::jit::Stack& stack) {
            const auto count = torch::jit::pop(stack).toInt();
            torch::jit::drop(stack, static_cast<std::size_t>(count));
+         },
+         c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "memmodel::hold(Tensor value) -> ()",
+         [](torch::jit::Stack& stack) {
+           held_by_objects.push_back(torch::jit::pop(stack).toTensor());
          },
          c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
@@ -92,7 +101,7 @@ std::string VariableOf(const Value* value) {
   if (!value->hasDebugName()) return "";
   std::string name = value->debugName();
   name.resize(std::min(name.find('.'), name.size()));
-  for (const char* mark : {"__until", "__from", "__end", "__plain"}) {
+  for (const char* mark : {"__until", "__from", "__end", "__plain", "__held"}) {
     const std::size_t at = name.find(mark);
     if (at == std::string::npos) continue;
     name.resize(at + 1);
@@ -101,6 +110,18 @@ std::string VariableOf(const Value* value) {
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0)
     name.pop_back();
   return name.empty() || name.front() == '_' ? "" : name;
+}
+
+// After nodes whose values have __held_ in their names.
+void HoldForObjects(Graph& graph) {
+  static const auto kHold = c10::Symbol::fromQualString("memmodel::hold");
+  const std::vector<Node*> nodes(graph.block()->nodes().begin(), graph.block()->nodes().end());
+  for (Node* node : nodes) {
+    for (Value* output : node->outputs()) {
+      if (!IsTensor(output) || output->debugName().find("__held_") == std::string::npos) continue;
+      graph.create(kHold, {output}, /*num_outputs=*/0)->insertAfter(node);
+    }
+  }
 }
 
 // Calls are few; what they are given stays in the caller's hands until they return.
@@ -212,12 +233,15 @@ void KeepVariables(Graph& graph) {
 
 }  // namespace
 
+void DropWhatObjectsHeld() { held_by_objects.clear(); }
+
 void KeepAsPythonDoes(const torch::jit::Module& module) {
   for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
     auto* graph_function = torch::jit::tryToGraphFunction(*function);
     if (graph_function == nullptr) continue;
     Graph& graph = *graph_function->graph();
     LeaveAutocastWhereOff(graph);
+    HoldForObjects(graph);
     KeepVariables(graph);
     KeepArguments(graph, graph.block());
   }

@@ -12,6 +12,9 @@ namespace memmodel::step {
 // Call it once, before anything runs.
 void KeepAsPythonDoes(const torch::jit::Module& module);
 
+// When the outermost forward has returned, in its thread.
+void DropWhatObjectsHeld();
+
 }  // namespace memmodel::step
 
 #endif  // MEMMODEL_SRC_STEP_SCRIPT_LIFETIME_H_

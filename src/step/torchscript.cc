@@ -96,7 +96,10 @@ class TorchScriptModel : public Model {
     std::vector<c10::IValue> stack;
     stack.reserve(inputs.size());
     for (const at::Tensor& input : inputs) stack.emplace_back(input);
-    return module_.forward(std::move(stack));
+    DropWhatObjectsHeld();  // of a run that failed
+    c10::IValue result = module_.forward(std::move(stack));
+    DropWhatObjectsHeld();
+    return result;
   }
 
   Status Checkpoint(const std::string& glob) override { return CheckpointModules(module_, glob); }

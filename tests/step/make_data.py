@@ -36,6 +36,35 @@ class VariablesNet(nn.Module):
         return z
 
 
+class Kept:
+    def __init__(self, value):
+        self.value = value
+
+
+class KeepingNet(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y[:, :128] + 1, Kept(y)
+
+
+def widened(out):
+    out = out.float()
+    return out * 2
+
+
+class ObjectsNet(nn.Module):
+    """256 numbers a sample. What `kept` holds, and `out` in its own data type, live to the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = KeepingNet()
+
+    def forward(self, x):
+        out, kept = self.inner(x)
+        result = widened(out)
+        return result
+
+
 def main():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))
@@ -50,9 +79,10 @@ def main():
     torch.save(collections.OrderedDict(a=tied.weight, b=tied.weight), path("tied.pt"))
     torch.save([1, 2, 3], path("list.pt"))
     inputs = [("x", [256], torch.float32)]
-    net = export_model.FirstTensor(VariablesNet())  # to be traced: scripting inlines functions
-    script = export_model.Variables(net).trace((torch.zeros(2, 256),))
-    export_model.save_script(script, inputs, path("variables_net.pt"))
+    for net, name in ((VariablesNet(), "variables_net.pt"), (ObjectsNet(), "objects_net.pt")):
+        net = export_model.FirstTensor(net)  # to be traced: scripting inlines functions
+        script = export_model.Variables(net).trace((torch.zeros(2, 256),))
+        export_model.save_script(script, inputs, path(name))
 
 
 if __name__ == "__main__":
