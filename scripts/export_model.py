@@ -19,6 +19,7 @@ have labels are exported with their loss, as they are trained.
 
 import argparse
 import contextlib
+import dis
 import importlib
 import inspect
 import json
@@ -188,16 +189,42 @@ def parse_input(spec):
         sys.exit(f"--input {spec}: expected [name=]3x224x224[:dtype]")
 
 
-class OwnTensors(torch.overrides.TorchFunctionMode):
-    """While tracing: the result of a conversion that has nothing to do, which is its argument,
-    becomes a tensor of its own. In a run under autocast `logits.float()` is another tensor than
-    `logits`, which its variable still holds."""
+class AsInTheRun(torch.overrides.TorchFunctionMode):
+    """While a network is exported, two things are not what they are in a run under autocast, or
+    in another data type.
+
+    The result of a conversion that has nothing to do is its argument. In the run `x.float()` may
+    be a tensor of its own, and `x` stays what its variable holds. So it becomes one here.
+
+    `x.to(y.dtype)` converts to the data type of the export. The data type of y is read a moment
+    before: where the expression of the call, or a variable in it, comes from such a read, the
+    call becomes `x.type_as(y)`, and `torch.empty(size, dtype=y.dtype)` becomes `y.new_empty(size)`.
+    """
+
+    FACTORIES = {torch.empty: "new_empty", torch.zeros: "new_zeros", torch.ones: "new_ones", torch.full: "new_full"}
+
+    def __init__(self):
+        super().__init__()
+        self.reads = {}  # (frame, where its data type was read): the tensor
+        self.codes = {}
 
     def __torch_function__(self, function, types, arguments=(), named=None):
+        named = named or {}
+        if function == torch.Tensor.dtype.__get__:
+            self.reads[self.place()] = arguments[0]
+            return function(*arguments)
         first = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
+        if function in (torch.Tensor.to, torch.Tensor.type, *self.FACTORIES):
+            dtypes = [x for x in (*arguments[1:], *named.values()) if isinstance(x, torch.dtype)]
+            model = self.source(dtypes[0]) if len(dtypes) == 1 and dtypes[0].is_floating_point else None
+            if model is not None and function in self.FACTORIES:
+                rest = {name: x for name, x in named.items() if name not in ("dtype", "device", "out")}
+                return getattr(model, self.FACTORIES[function])(*arguments, **rest)
+            elif model is not None and len(arguments) + len(named) == 2:
+                function, arguments, named = torch.Tensor.type_as, (first, model), {}
         state = torch._C._get_tracing_state()
         before = torch._C._get_value_trace(first) if state and first is not None else None
-        result = function(*arguments, **(named or {}))
+        result = function(*arguments, **named)
         if before is None or result is not first or function.__name__.endswith("_"):
             return result
         after = torch._C._get_value_trace(first)
@@ -209,6 +236,49 @@ class OwnTensors(torch.overrides.TorchFunctionMode):
         torch._C._set_value_trace(result, after)
         torch._C._set_value_trace(first, before)
         return result
+
+    @staticmethod
+    def place():
+        """The function of the network that is running, and the instruction at which it is."""
+        frame = sys._getframe(2)
+        while frame and frame.f_globals.get("__name__", "").partition(".")[0] in ("torch", __name__):
+            frame = frame.f_back
+        return frame, frame.f_lasti if frame else 0
+
+    def source(self, dtype):
+        """The tensor that this call has `dtype` from, or None."""
+        frame, call = self.place()
+        if frame is None or not hasattr(frame.f_code, "co_positions"):
+            return None
+        instructions = self.codes.setdefault(
+            frame.f_code, {i.offset: (i, after) for i, after in pairs(dis.get_instructions(frame.f_code))}
+        )
+        if call not in instructions:
+            return None
+        begin, end = span(instructions[call][0])
+        inside = [i for i, _ in instructions.values() if begin <= span(i)[0] and span(i)[1] <= end and i.offset < call]
+        names = {i.argval for i in inside if i.opname.startswith("LOAD_FAST")}
+        for (other, at), tensor in reversed(self.reads.items()):
+            if other is not frame or tensor.dtype != dtype or at not in instructions:
+                continue
+            _, after = instructions[at]
+            stored = after.argval if after is not None and after.opname == "STORE_FAST" else None
+            if any(i.offset == at for i in inside) or stored in names and frame.f_locals.get(stored) is dtype:
+                return tensor
+        return None
+
+
+def pairs(instructions):
+    instructions = list(instructions)
+    return zip(instructions, [*instructions[1:], None])
+
+
+def span(instruction):
+    """Where its source begins and ends: (line, column)."""
+    p = instruction.positions
+    if p is None or None in (p.lineno, p.end_lineno, p.col_offset, p.end_col_offset):
+        return (0, 0), (sys.maxsize, 0)
+    return (p.lineno, p.col_offset), (p.end_lineno, p.end_col_offset)
 
 
 class Record:
@@ -257,7 +327,7 @@ class Variables:
         before = sys.gettrace()
         sys.settrace(self.enter_function)
         try:
-            with self.outside_of_autocast(), OwnTensors():
+            with self.outside_of_autocast(), AsInTheRun():
                 script = torch.jit.trace(self.model, batch, check_trace=False, strict=False)
         finally:
             sys.settrace(before)
@@ -482,11 +552,32 @@ def save_script(script, inputs, path):
     save_atomically(path, lambda temporary: torch.jit.save(script, temporary, _extra_files=extra))
 
 
+def leaves_autocast(model, batch):
+    """Whether a part of forward runs with autocast off, which scripting does not record."""
+    found = []
+    enter = torch.autocast.__enter__
+
+    def entered(context):
+        found.append(not context._enabled)
+        return enter(context)
+
+    torch.autocast.__enter__ = entered
+    try:
+        with torch.no_grad():
+            model(*batch)
+    except Exception:  # the export itself says what is wrong
+        pass
+    finally:
+        torch.autocast.__enter__ = enter
+    return any(found)
+
+
 def export_script(model, inputs, batch, path):
     """Scripts or traces `model` into `path`; returns which of the two it was."""
     how = "scripted"
     try:
-        script = None if isinstance(model, LossOfTokens) else torch.jit.script(model)
+        traced = isinstance(model, LossOfTokens) or leaves_autocast(model, batch)
+        script = None if traced else torch.jit.script(model)
     except Exception:  # scripting fails in many ways; tracing is the other one
         script = None
         if len(batch) == 1:
@@ -501,7 +592,7 @@ def export_script(model, inputs, batch, path):
 def export_program(model, batch, path):
     hollow(model)
     symbol = torch.export.Dim("batch", min=2, max=1 << 20)
-    with one_sequence_a_sample():
+    with one_sequence_a_sample(), AsInTheRun():
         program = torch.export.export(
             model, batch, dynamic_shapes=tuple({0: symbol} for _ in batch), strict=False
         )
