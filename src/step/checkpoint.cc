@@ -3,7 +3,6 @@
 // in the same order, until all have one (early_stop); each unpack empties its holder.
 #include "src/step/checkpoint.h"
 
-#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 #include <fnmatch.h>
 #include <torch/csrc/autograd/engine.h>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/step/autocast.h"
 #include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
@@ -31,29 +31,6 @@ using torch::jit::Node;
 // Ends the second run once nothing more is needed of it.
 struct StopRecomputation : std::exception {
   [[nodiscard]] const char* what() const noexcept override { return "recomputation is complete"; }
-};
-
-// The context manager torch.autocast with the settings of another thread.
-class AutocastAs {
- public:
-  AutocastAs(bool enabled, at::ScalarType dtype)
-      : enabled_before_(at::autocast::is_autocast_enabled(at::kCUDA)),
-        dtype_before_(at::autocast::get_autocast_dtype(at::kCUDA)) {
-    at::autocast::set_autocast_enabled(at::kCUDA, enabled);
-    at::autocast::set_autocast_dtype(at::kCUDA, dtype);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastAs() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCUDA, enabled_before_);
-    at::autocast::set_autocast_dtype(at::kCUDA, dtype_before_);
-  }
-  AutocastAs(const AutocastAs&) = delete;
-  AutocastAs& operator=(const AutocastAs&) = delete;
-
- private:
-  bool enabled_before_;
-  at::ScalarType dtype_before_;
 };
 
 struct Holder {
@@ -103,7 +80,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
  private:
   void Recompute() {
     recomputed_ = true;
-    const AutocastAs autocast(autocast_, dtype_);
+    const Autocast autocast(at::kCUDA, autocast_, dtype_);
     const at::AutoGradMode grad(true);
     try {
       Run(/*again=*/true);

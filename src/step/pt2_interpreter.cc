@@ -1,12 +1,12 @@
 #include "src/step/pt2_interpreter.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <c10/core/GradMode.h>
 
 #include <memory>
 #include <optional>
 
+#include "src/step/autocast.h"
 #include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
@@ -17,28 +17,12 @@ class Region {
  public:
   explicit Region(bool grad) : grad_mode_(std::in_place, grad) {}
 
-  // As torch.amp.autocast_mode.autocast.__enter__, torch 2.11.
-  Region(at::DeviceType device, at::ScalarType dtype, bool enabled) : device_(device) {
-    was_enabled_ = at::autocast::is_autocast_enabled(device);
-    had_dtype_ = at::autocast::get_autocast_dtype(device);
-    at::autocast::set_autocast_enabled(device, enabled);
-    if (dtype != at::ScalarType::Undefined) at::autocast::set_autocast_dtype(device, dtype);
-    at::autocast::increment_nesting();
-  }
-  ~Region() {
-    if (!device_) return;
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(*device_, was_enabled_);
-    at::autocast::set_autocast_dtype(*device_, had_dtype_);
-  }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
+  Region(at::DeviceType device, at::ScalarType dtype, bool enabled)
+      : autocast_(std::in_place, device, enabled, dtype) {}
 
  private:
   std::optional<c10::AutoGradMode> grad_mode_;
-  std::optional<at::DeviceType> device_;
-  bool was_enabled_ = false;
-  at::ScalarType had_dtype_ = at::ScalarType::Undefined;
+  std::optional<Autocast> autocast_;
 };
 
 // Left in the reverse order of entering, after an error too.

@@ -25,7 +25,6 @@
 // with __held_ are in an object that lives until the outermost forward returns.
 #include "src/step/script_lifetime.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -34,10 +33,13 @@
 #include <cctype>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "src/step/autocast.h"
 
 namespace memmodel::step {
 namespace {
@@ -47,20 +49,8 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
-// As torch.autocast.__enter__ with enabled=False, and __exit__.
-thread_local std::vector<bool> autocast_before;
-
-void LeaveAutocast() {
-  autocast_before.push_back(at::autocast::is_autocast_enabled(at::kCUDA));
-  at::autocast::set_autocast_enabled(at::kCUDA, false);
-  at::autocast::increment_nesting();
-}
-
-void ReturnToAutocast() {
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCUDA, autocast_before.back());
-  autocast_before.pop_back();
-}
+// Those that were left, the innermost last.
+thread_local std::vector<std::unique_ptr<Autocast>> plain_parts;
 
 thread_local std::vector<at::Tensor> held_by_objects;
 
@@ -79,10 +69,14 @@ const torch::jit::RegisterOperators kRegistered(
          },
          c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
-         "memmodel::leave_autocast() -> ()", [](torch::jit::Stack&) { LeaveAutocast(); },
+         "memmodel::leave_autocast() -> ()",
+         [](torch::jit::Stack&) {
+           plain_parts.push_back(
+               std::make_unique<Autocast>(at::kCUDA, /*enabled=*/false, at::ScalarType::Undefined));
+         },
          c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
-         "memmodel::return_to_autocast() -> ()", [](torch::jit::Stack&) { ReturnToAutocast(); },
+         "memmodel::return_to_autocast() -> ()", [](torch::jit::Stack&) { plain_parts.pop_back(); },
          c10::AliasAnalysisKind::CONSERVATIVE)});
 
 bool IsTensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }

@@ -1,7 +1,6 @@
 #include "src/step/training.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/cuda/CUDAContextLight.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -10,6 +9,7 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "src/step/autocast.h"
 #include "src/step/clip.h"
 #include "src/step/device.h"
 #include "src/tracer/unknown_reads.h"
@@ -18,30 +18,6 @@ namespace memmodel::step {
 namespace {
 
 const at::Device kGpu(at::kCUDA, 0);
-
-// The context manager torch.autocast("cuda", dtype, enabled): torch/amp/autocast_mode.py.
-class Autocast {
- public:
-  explicit Autocast(std::string_view precision)
-      : enabled_before_(at::autocast::is_autocast_enabled(at::kCUDA)),
-        dtype_before_(at::autocast::get_autocast_dtype(at::kCUDA)) {
-    at::autocast::set_autocast_enabled(at::kCUDA, precision.starts_with("amp"));
-    at::autocast::set_autocast_dtype(at::kCUDA,
-                                     precision == "amp-fp16" ? at::kHalf : at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCUDA, enabled_before_);
-    at::autocast::set_autocast_dtype(at::kCUDA, dtype_before_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  bool enabled_before_;
-  at::ScalarType dtype_before_;
-};
 
 std::optional<at::ScalarType> WeightDtype(const Job& job) {
   if (job.precision == "bf16") return at::kBFloat16;
