@@ -142,7 +142,7 @@ def make_transformers(name):
         config = transformers.AutoConfig.from_pretrained(name)
     else:
         config = transformers.AutoConfig.for_model(name)
-        if config.is_encoder_decoder and config.decoder_start_token_id is None:
+        if config.is_encoder_decoder and getattr(config, "decoder_start_token_id", None) is None:
             config.decoder_start_token_id = config.pad_token_id or 0  # labels are shifted behind it
     for auto in ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForSeq2SeqLM"):
         try:
