@@ -36,6 +36,13 @@ void AppendEvent(const Trace& trace, const Event& event, bool with_ids, std::str
   out->push_back('\n');
 }
 
+void AppendConvolution(const ConvolutionCall& call, std::string* out) {
+  char line[64];
+  std::snprintf(line, sizeof line, "w %" PRIx64 " %d %d ", call.workspace,
+                static_cast<int>(call.op), static_cast<int>(call.module));
+  out->append(line).append(call.key).push_back('\n');
+}
+
 }  // namespace
 
 std::string FormatTrace(const Trace& trace, TraceDetail detail) {
@@ -51,7 +58,13 @@ std::string FormatTrace(const Trace& trace, TraceDetail detail) {
       out.append(" ").append(module.path).push_back('\n');
     }
   }
-  for (const Event& event : trace.events) AppendEvent(trace, event, full, &out);
+  auto call = trace.convolutions.begin();
+  for (std::size_t i = 0; i <= trace.events.size(); ++i) {
+    for (; full && call != trace.convolutions.end() && call->position <= i; ++call) {
+      AppendConvolution(*call, &out);
+    }
+    if (i < trace.events.size()) AppendEvent(trace, trace.events[i], full, &out);
+  }
   return out;
 }
 

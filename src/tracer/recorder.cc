@@ -1,8 +1,11 @@
 #include "src/tracer/recorder.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <dlfcn.h>
 
 #include <utility>
+
+#include "src/vgpu/control.h"
 
 namespace memmodel::tracer {
 namespace {
@@ -62,6 +65,15 @@ struct Recorder::Shared {
         streams.try_emplace(entry.stream_, static_cast<std::int32_t>(streams.size())).first->second;
     trace.events.push_back(event);
   }
+
+  void AddConvolution(const char* key, std::uint64_t workspace) {
+    ConvolutionCall call{
+        .workspace = workspace, .op = CurrentOperator(), .module = CurrentModule(), .key = key};
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!recording) return;
+    call.position = trace.events.size();
+    trace.convolutions.push_back(std::move(call));
+  }
 };
 
 Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
@@ -70,6 +82,15 @@ Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
       [shared = shared_](const c10::CachingDeviceAllocator::TraceEntry& entry) {
         shared->Add(entry);
       });
+  // There is no such function where a real GPU is used.
+  const auto watch = reinterpret_cast<decltype(&memmodel_vgpu_on_convolution)>(
+      dlsym(RTLD_DEFAULT, "memmodel_vgpu_on_convolution"));
+  if (watch == nullptr) return;
+  watch(
+      [](void* context, const char* key, std::uint64_t workspace) {
+        (*static_cast<std::shared_ptr<Shared>*>(context))->AddConvolution(key, workspace);
+      },
+      new std::shared_ptr<Shared>(shared_));  // as long as the watcher: to the end of the process
 }
 
 void Recorder::Mark(std::string_view text) {
