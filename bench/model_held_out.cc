@@ -22,6 +22,7 @@
 #include "memmodel/allocator_replay.h"
 #include "memmodel/device.h"
 #include "memmodel/memory_model.h"
+#include "src/calibrate/ask_plans.h"
 #include "src/predict/trace_job.h"
 
 namespace memmodel {
@@ -47,6 +48,14 @@ struct Options {
   bool names = false, all = false;
 };
 
+ChildOptions ChildOf(const Device& device) {
+  ChildOptions child;
+  const char* cache = std::getenv("MEMMODEL_VGPU_CACHE");
+  child.environment = {{"MEMMODEL_VGPU_DEVICE", device.path},
+                       {"MEMMODEL_VGPU_CACHE", cache != nullptr ? cache : ""}};
+  return child;
+}
+
 Result<Traces> TracesOf(const std::string& model, const Options& options) {
   const std::string stem = options.keep + "/" + std::filesystem::path(model).stem().string();
   const auto file = [&](std::int64_t b) { return stem + "@" + std::to_string(b) + ".trace.gz"; };
@@ -62,9 +71,7 @@ Result<Traces> TracesOf(const std::string& model, const Options& options) {
   PredictOptions job;
   job.device = options.device;
   job.job.model = model;
-  const char* cache = std::getenv("MEMMODEL_VGPU_CACHE");
-  job.child.environment = {{"MEMMODEL_VGPU_DEVICE", job.device.path},
-                           {"MEMMODEL_VGPU_CACHE", cache != nullptr ? cache : ""}};
+  job.child = ChildOf(job.device);
   const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(job);
   if (!tracer.ok()) return tracer.status();
   if (Status s = (*tracer)->Run({1}); !s.ok()) return s;
@@ -198,12 +205,21 @@ Status Judge(const std::string& model_file, const Options& options) {
     every.push_back(trace);
     if (fitted.contains(batch)) fit.push_back(trace);
   }
+  const auto asking = std::chrono::steady_clock::now();
+  ModelOptions model_options;
+  const Result<std::vector<std::string>> keys = MemoryModel::WorkspaceKeys(fit, 64);
+  if (!keys.ok()) return keys.status();
+  auto workspaces = AskWorkspaces(ChildOf(options.device), DeviceKind::kVirtual, *keys, 2);
+  if (!workspaces.ok()) return workspaces.status();
+  model_options.workspaces = *std::move(workspaces);
   const auto start = std::chrono::steady_clock::now();
-  const Result<MemoryModel> model = MemoryModel::Fit(fit);
+  const std::chrono::duration<double> asked = start - asking;
+  const Result<MemoryModel> model = MemoryModel::Fit(fit, model_options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (!model.ok()) return model.status();
   Errors allocated, reserved;
   int certain = 0, certain_wrong = 0;  // answers whose range is one figure
+  std::string unequal;
   for (const auto& [batch, trace] : *traces) {
     if (fitted.contains(batch)) continue;
     const Result<ReplayResult> replay = Replay(trace, ReplayOptions(), nullptr);
@@ -217,17 +233,22 @@ Status Judge(const std::string& model_file, const Options& options) {
     const bool is_certain = memory->allocated_range.low == memory->allocated_range.high;
     certain += is_certain;
     certain_wrong += is_certain && memory->allocated != truth;
+    if (memory->allocated != truth) {
+      unequal.append(" ").append(std::to_string(batch)).append(is_certain ? "!" : "");
+    }
   }
   const MemoryModel::Statistics s = model->statistics();
   std::printf("%s\n  allocated: %s; certain %d, of these wrong %d\n  reserved:  %s\n",
               std::filesystem::path(model_file).stem().c_str(), allocated.Text().c_str(), certain,
               certain_wrong, reserved.Text().c_str());
+  if (options.names && !unequal.empty()) std::printf("  unequal at%s\n", unequal.c_str());
   std::printf("  requests: %" PRId64 ", exact %" PRId64 ", at some batches only %" PRId64 "\n",
               s.requests, s.requests - s.fitted, s.sometimes);
-  std::printf("  file %zu bytes, fit %.1f s, closed form %.0f ns, look-up %.0f ns\n",
-              model->Format().size(), spent.count(),
-              Nanoseconds([&](std::int64_t b) { return model->RequestedPeak(b); }),
-              Nanoseconds([&](std::int64_t b) { return model->At(b)->reserved; }));
+  std::printf(
+      "  file %zu bytes, %zu plans %.1f s, fit %.1f s, closed form %.0f ns, look-up %.0f ns\n",
+      model->Format().size(), keys->size(), asked.count(), spent.count(),
+      Nanoseconds([&](std::int64_t b) { return model->RequestedPeak(b); }),
+      Nanoseconds([&](std::int64_t b) { return model->At(b)->reserved; }));
   if (options.names) PrintNames(*model);
   if (options.all) {
     if (Status status = JudgeParts(*model, every); !status.ok()) return status;

@@ -19,7 +19,7 @@ std::uint64_t HashText(std::string_view text) { return std::hash<std::string_vie
 
 class Collector {
  public:
-  explicit Collector(const Trace& trace) : trace_(trace) {
+  Collector(const Trace& trace, bool convolutions) : trace_(trace), convolutions_(convolutions) {
     for (const Event& event : trace.events) {
       has_completions_ = has_completions_ || event.kind == EventKind::kFreeCompleted;
     }
@@ -27,7 +27,12 @@ class Collector {
 
   Result<TraceItems> Run() {
     out_.part_begin.push_back(0);
-    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+    auto call = trace_.convolutions.begin();
+    for (std::size_t i = 0; i <= trace_.events.size(); ++i) {
+      for (; call != trace_.convolutions.end() && call->position <= i; ++call) {
+        if (convolutions_) AddConvolution(*call);
+      }
+      if (i == trace_.events.size()) break;
       if (Status status = Add(i); !status.ok()) return status;
     }
     out_.part_begin.push_back(out_.items.size());
@@ -97,6 +102,21 @@ class Collector {
       default:
         return {};  // segments follow from the requests
     }
+  }
+
+  void AddConvolution(const ConvolutionCall& call) {
+    if (call.workspace != 0) {
+      const auto found = live_.find(call.workspace);
+      if (found != live_.end()) out_.items[static_cast<std::size_t>(found->second)].key = &call.key;
+      return;
+    }
+    Event event{.kind = EventKind::kAlloc, .op = call.op, .module = call.module};
+    if (!out_.items.empty()) event.stream = out_.items.back().stream;
+    const auto block = static_cast<std::int32_t>(out_.items.size());
+    Push(event, -1);
+    out_.items.back().key = &call.key;
+    event.kind = EventKind::kFree;
+    Push(event, block);
   }
 
   Status AddMarker(const Event& event) {
@@ -176,6 +196,7 @@ class Collector {
   }
 
   const Trace& trace_;
+  const bool convolutions_;
   bool has_completions_ = false;  // some streams record requests and releases alone
   TraceItems out_;
   std::unordered_map<std::uint64_t, std::int32_t> live_, pending_;
@@ -183,6 +204,8 @@ class Collector {
 
 }  // namespace
 
-Result<TraceItems> ItemsForModel(const Trace& trace) { return Collector(trace).Run(); }
+Result<TraceItems> ItemsForModel(const Trace& trace, bool convolutions) {
+  return Collector(trace, convolutions).Run();
+}
 
 }  // namespace memmodel

@@ -4,6 +4,7 @@
 #define MEMMODEL_SRC_MODEL_ITEMS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "memmodel/trace.h"
@@ -20,6 +21,7 @@ struct Item {
   OperatorId op = OperatorId::kNone;
   ModuleId module = ModuleId::kNone;
   TextId text = TextId::kNone;
+  const std::string* key = nullptr;  // of the convolution whose workspace this is; in the trace
 };
 
 struct TraceItems {
@@ -31,9 +33,12 @@ struct TraceItems {
   std::vector<std::size_t> part_begin;  // load, step 1, step 2, ...; and the end
 };
 
+// A convolution that has no workspace becomes a request of 0 bytes and its release,
+// if `convolutions`: at another batch it may have one. Items refer to `trace`.
+//
 // Fails if the trace has no step, steps at several batches, an out-of-memory
 // event, or releases of blocks that were not allocated.
-Result<TraceItems> ItemsForModel(const Trace& trace);
+Result<TraceItems> ItemsForModel(const Trace& trace, bool convolutions);
 
 }  // namespace memmodel
 

@@ -7,7 +7,7 @@ namespace {
 
 TEST_CASE("parts, batch and roles are found") {
   const Trace trace = test::Sample(4);
-  const Result<TraceItems> items = ItemsForModel(trace);
+  const Result<TraceItems> items = ItemsForModel(trace, true);
   REQUIRE(items.ok());
   CHECK(items->batch == 4);
   CHECK(items->part_begin.size() == 4);  // load, two steps, the end
@@ -17,7 +17,7 @@ TEST_CASE("parts, batch and roles are found") {
 
 TEST_CASE("an output and a workspace of one operator have different tokens") {
   const Trace trace = test::Sample(4);
-  const Result<TraceItems> items = ItemsForModel(trace);
+  const Result<TraceItems> items = ItemsForModel(trace, true);
   REQUIRE(items.ok());
   std::size_t output = 0, workspace = 0;
   for (std::size_t i = 0; i < items->items.size(); ++i) {
@@ -32,7 +32,7 @@ TEST_CASE("an output and a workspace of one operator have different tokens") {
 Status StatusOf(const std::string& text) {
   const Result<Trace> trace = ParseTrace(text, "test");
   REQUIRE(trace.ok());
-  return ItemsForModel(*trace).status();
+  return ItemsForModel(*trace, true).status();
 }
 
 TEST_CASE("traces that make no model are refused with a reason") {
@@ -50,7 +50,7 @@ TEST_CASE("a release that is completed later stays two events") {
   const Result<Trace> trace = ParseTrace(
       "# step b=1\na 1 512 0\nf 1 512 0\na 2 512 0\nc 1 512 0\nf 2 512 0\nc 2 512 0\n", "t");
   REQUIRE(trace.ok());
-  const Result<TraceItems> items = ItemsForModel(*trace);
+  const Result<TraceItems> items = ItemsForModel(*trace, true);
   REQUIRE(items.ok());
   REQUIRE(items->items.size() == 6);
   CHECK_FALSE(items->items[2].completes);
