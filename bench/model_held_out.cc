@@ -22,7 +22,7 @@
 #include "memmodel/allocator_replay.h"
 #include "memmodel/device.h"
 #include "memmodel/memory_model.h"
-#include "src/calibrate/ask_plans.h"
+#include "src/calibrate/ask_workspaces.h"
 #include "src/predict/trace_job.h"
 
 namespace memmodel {

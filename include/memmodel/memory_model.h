@@ -27,6 +27,10 @@
 
 namespace memmodel {
 
+// By key: the bytes of a convolution's workspace (one number, 0 for none), or of each
+// request that an operator releases before it ends, in the order in which it makes them.
+using WorkspaceAnswers = std::map<std::string, std::vector<Bytes>, std::less<>>;
+
 struct ModelOptions {
   // PYTORCH_CUDA_ALLOC_CONF under which allocated and reserved are simulated.
   std::string alloc_conf;
@@ -37,10 +41,10 @@ struct ModelOptions {
   // What the process holds on the card beside reserved memory: driver context,
   // code, libraries. Unset: figures that need it are left out.
   std::optional<Bytes> context_bytes;
-  // The bytes that cuDNN answers to the keys of MemoryModel::WorkspaceKeys. A
-  // workspace is exact from batch 1 as far as its keys are all answered; without
-  // answers it is interpolated between the traced batches.
-  std::map<std::string, Bytes, std::less<>> workspaces;
+  // The answers to the keys of MemoryModel::WorkspaceKeys. A workspace is exact from
+  // batch 1 as far as its keys are all answered; without answers it is interpolated
+  // between the traced batches.
+  WorkspaceAnswers workspaces;
 };
 
 struct ByteRange {
@@ -164,9 +168,9 @@ class MemoryModel {
   // event, have no step, or are of different jobs.
   static Result<MemoryModel> Fit(std::span<const Trace> traces, const ModelOptions& options = {});
 
-  // What to ask cuDNN, so that Fit knows the workspaces of convolutions at batches
-  // 1..last: keys of docs/cudnn.md, each once. None if the traces do not say what
-  // was convolved. Errors as of Fit.
+  // What to ask, so that Fit knows the workspaces of convolutions and operators at
+  // batches 1..last: keys of docs/cudnn.md and docs/trace_format.md, each once. None if
+  // the traces have none. Errors as of Fit.
   static Result<std::vector<std::string>> WorkspaceKeys(std::span<const Trace> traces,
                                                         std::int64_t last);
 

@@ -72,6 +72,15 @@ struct ConvolutionCall {
   std::string key;  // what is convolved, as docs/cudnn.md says
 };
 
+// A call of an operator that asks for memory of its own by more than its sizes.
+struct OperatorCall {
+  std::size_t position = 0;  // how many events came before its end
+  std::size_t events = 0;    // how many of these are its own, the last before `position`
+  OperatorId op = OperatorId::kNone;
+  ModuleId module = ModuleId::kNone;
+  std::string key;  // operator and arguments, as docs/trace_format.md says
+};
+
 struct ModuleInfo {
   std::string path;  // "layer1.0.conv1"; "" is the root
   std::string type;  // "Conv2d"
@@ -109,6 +118,7 @@ struct Trace {
   std::vector<Event> events;
   // In the order of their positions; empty where they were not watched.
   std::vector<ConvolutionCall> convolutions;
+  std::vector<OperatorCall> operator_calls;
 
   [[nodiscard]] std::string_view OperatorName(OperatorId id) const;  // "" for kNone
   [[nodiscard]] std::string_view ModulePath(ModuleId id) const;      // "" for kNone

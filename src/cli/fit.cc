@@ -169,9 +169,10 @@ void AddFit(CLI::App& app, Context& context) {
                   "with --model: how many batches to run at most, 4 to 64")
       ->type_name("N")
       ->capture_default_str();
-  sub->add_option("--plan-batches", arguments->plan_batches,
-                  "with --model: ask cuDNN for the workspaces of convolutions at all batches up "
-                  "to this one")
+  sub->add_option(
+         "--plan-batches", arguments->plan_batches,
+         "with --model: ask for the workspaces of convolutions and reductions at all batches up "
+         "to this one")
       ->type_name("N")
       ->capture_default_str();
   sub->add_option("--points", arguments->points, "measured points, BATCH:SIZE,...");

@@ -1,11 +1,10 @@
 #include "src/explain/fit_job.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "src/calibrate/ask_plans.h"
+#include "src/calibrate/ask_workspaces.h"
 #include "src/predict/context.h"
 #include "src/predict/trace_job.h"
 #include "src/predict/words.h"
@@ -54,11 +53,11 @@ class JobFitter {
       traces_.push_back(std::move(run->trace));
       traced_.insert(batch);
     }
-    return AskPlans();
+    return AskForWorkspaces();
   }
 
   // Of new traces only what was not asked before.
-  Status AskPlans() {
+  Status AskForWorkspaces() {
     if (options_.plan_batches == 0) return {};
     Result<std::vector<std::string>> keys =
         MemoryModel::WorkspaceKeys(traces_, options_.plan_batches);
@@ -67,7 +66,7 @@ class JobFitter {
     if (keys->empty()) return {};
     const PredictOptions& predict = options_.predict;
     if (predict.progress) {
-      predict.progress("asking cuDNN for " + std::to_string(keys->size()) + " plans");
+      predict.progress("asking for " + std::to_string(keys->size()) + " workspaces");
     }
     auto answers = AskWorkspaces(predict.child, predict.job.device, *keys, predict.parallel_probes);
     if (!answers.ok()) return answers.status();
@@ -115,7 +114,7 @@ class JobFitter {
   JobTracer& tracer_;
   std::vector<memmodel::Trace> traces_;
   std::set<std::int64_t> traced_;
-  std::map<std::string, Bytes, std::less<>> workspaces_;
+  WorkspaceAnswers workspaces_;
   Bytes context_ = 0;
 };
 

@@ -17,9 +17,10 @@ struct FitJobOptions {
   std::optional<GpuBudget> budget;
   // How many batches are run at most, 4 to 64. Fewer are if the model is exact.
   int traces = 16;
-  // cuDNN is asked for the workspaces of convolutions at batches 1..plan_batches: up
-  // to the largest batch that every job is traced at. An answer takes 2 to 3 ms, and
-  // next to nothing once it is kept on disk. 0: it is not asked.
+  // cuDNN and torch are asked for the workspaces of convolutions and reductions at
+  // batches 1..plan_batches: up to the largest batch that every job is traced at. An
+  // answer of cuDNN takes 2 to 3 ms, a tenth of it once it is kept on disk, one of torch
+  // less. 0: they are not asked.
   std::int64_t plan_batches = 64;
 };
 

@@ -18,8 +18,8 @@
 
 #include "src/classify/owner.h"
 #include "src/core/align.h"
-#include "src/model/convolution_keys.h"
 #include "src/model/items.h"
+#include "src/model/key_family.h"
 
 namespace memmodel {
 namespace {
@@ -44,9 +44,10 @@ class Interner {
 struct Node {
   ProgramEvent event;  // target: of an allocation unused, of a release a node's id
   std::uint64_t token = 0;
-  std::vector<BatchBytes> sizes;  // kAlloc
-  std::vector<BatchKey> keys;     // kAlloc: of the convolution whose workspace it is
-  std::int32_t id = 0;            // stays the same while nodes are inserted before it
+  std::vector<BatchBytes> sizes;     // kAlloc
+  std::vector<BatchKey> keys;        // kAlloc: of the call whose workspace it is
+  std::uint8_t slot = 0, slots = 1;  // kAlloc: which of how many requests of that call
+  std::int32_t id = 0;               // stays the same while nodes are inserted before it
 };
 
 class Merger {
@@ -68,13 +69,14 @@ class Merger {
     return {};
   }
 
-  // The keys of all workspaces at batches 1..last, each once.
+  // The keys of all calls at batches 1..last, each once.
   [[nodiscard]] std::vector<std::string> Keys(std::int64_t last) const {
     std::set<std::string> keys;
     for (const std::vector<Node>& part : parts_) {
       for (const Node& node : part) {
         const std::optional<KeyFamily> family = FamilyOf(node);
-        for (std::int64_t batch = 1; family && batch <= last; ++batch) {
+        if (!family || family->constant()) continue;
+        for (std::int64_t batch = 1; batch <= last; ++batch) {
           if (std::optional<std::string> key = family->At(batch)) keys.insert(*std::move(key));
         }
       }
@@ -181,27 +183,43 @@ class Merger {
     return chosen || !checked ? TableOf(node.sizes) : rule;
   }
 
-  // What cuDNN answered, as far as it did and if what was traced agrees.
+  // What was answered, as far as it was and if what was traced agrees.
   [[nodiscard]] std::optional<SizeRule> PlannedRule(const Node& node) const {
     const std::optional<KeyFamily> family = FamilyOf(node);
     if (!family) return std::nullopt;
-    std::vector<Bytes> answered;
-    while (static_cast<std::int64_t>(answered.size()) < MemoryModel::kLargestBatch) {
-      const std::optional<std::string> key =
-          family->At(static_cast<std::int64_t>(answered.size()) + 1);
-      const auto found = key ? answers_.find(*key) : answers_.end();
-      if (found == answers_.end() || found->second < 0) break;
-      answered.push_back(std::min(found->second, SizeRule::kLargest));
+    if (family->constant()) {
+      const SizeRule rule = FitSizeRule(node.sizes);
+      return rule.kind == SizeRule::Kind::kConstant ? std::optional(rule) : std::nullopt;
     }
-    const auto last = static_cast<std::int64_t>(answered.size());
-    const bool agrees = std::all_of(node.sizes.begin(), node.sizes.end(), [&](const auto& p) {
-      return p.batch > last || answered[static_cast<std::size_t>(p.batch - 1)] == p.bytes;
-    });
-    return last > 0 && agrees ? std::optional(PlannedOf(node.sizes, answered)) : std::nullopt;
+    std::vector<Bytes> answered;
+    auto traced = node.sizes.begin();
+    auto traced_key = node.keys.begin();
+    for (std::int64_t batch = 1; batch <= MemoryModel::kLargestBatch; ++batch) {
+      const std::optional<std::string> key = family->At(batch);
+      const bool known = traced != node.sizes.end() && traced->batch == batch;
+      if (known && (!key || *traced_key->key != *key)) {  // batch 1
+        answered.push_back(traced->bytes);
+      } else {
+        const auto found = key ? answers_.find(*key) : answers_.end();
+        if (found == answers_.end()) break;
+        const std::vector<Bytes>& bytes = found->second;
+        if (!bytes.empty() && bytes.size() != node.slots) break;
+        const Bytes answer = bytes.empty() ? 0 : bytes[node.slot];
+        if (known && answer != traced->bytes) return std::nullopt;
+        answered.push_back(std::min(answer, SizeRule::kLargest));
+      }
+      if (known) ++traced, ++traced_key;
+    }
+    return answered.empty() ? std::nullopt : std::optional(PlannedOf(node.sizes, answered));
   }
 
+  // At batch 1 dimensions of size 1 may have any stride: the others go without it.
   [[nodiscard]] std::optional<KeyFamily> FamilyOf(const Node& node) const {
-    return Checked(node) ? KeyFamily::Of(node.keys) : std::nullopt;
+    if (!Checked(node)) return std::nullopt;
+    std::optional<KeyFamily> family = KeyFamily::Of(node.keys);
+    if (family || node.keys.size() < 4 || node.keys.front().batch != 1) return family;
+    if (node.keys.front().key == nullptr) return std::nullopt;
+    return KeyFamily::Of({node.keys.begin() + 1, node.keys.end()});
   }
 
   [[nodiscard]] bool SameBlock(const Node& node, const Item& item) const {
@@ -221,6 +239,7 @@ class Merger {
   void AddSample(Node* node, const Item& item) const {
     node->sizes.push_back({traced_->batch, item.size});
     node->keys.push_back({traced_->batch, item.key});
+    if (item.key != nullptr) node->slot = item.slot, node->slots = item.slots;
   }
 
   Node NewNode(std::size_t index) {
@@ -330,12 +349,13 @@ Program Program::Without(std::size_t s) const {
 namespace {
 
 Status MergeAll(std::span<const Trace> traces, Merger* merger) {
-  // Traces that do not say what was convolved cannot be set beside those that do.
-  const bool convolutions = std::all_of(
-      traces.begin(), traces.end(), [](const Trace& trace) { return !trace.convolutions.empty(); });
+  // Traces that do not tell of calls cannot be set beside those that do.
+  const bool calls = std::all_of(traces.begin(), traces.end(), [](const Trace& trace) {
+    return !trace.convolutions.empty() || !trace.operator_calls.empty();
+  });
   std::map<std::int64_t, std::pair<const Trace*, TraceItems>> by_batch;
   for (const Trace& trace : traces) {
-    Result<TraceItems> items = ItemsForModel(trace, convolutions);
+    Result<TraceItems> items = ItemsForModel(trace, calls);
     if (!items.ok()) return items.status();
     const std::int64_t batch = items->batch;
     by_batch.try_emplace(batch, &trace, *std::move(items));

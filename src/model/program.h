@@ -4,7 +4,6 @@
 #define MEMMODEL_SRC_MODEL_PROGRAM_H_
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,12 +57,11 @@ struct Program {
 };
 
 // Merges traces of one job, each at one batch, into a program. Traces are
-// sorted by batch; of two at one batch the first is taken. `answers`: what cuDNN
-// said to keys of KeysOfProgram.
-using WorkspaceAnswers = std::map<std::string, Bytes, std::less<>>;
+// sorted by batch; of two at one batch the first is taken. `answers`: to keys of
+// KeysOfProgram.
 Result<Program> BuildProgram(std::span<const Trace> traces, const WorkspaceAnswers& answers = {});
 
-// The keys of all workspaces at batches 1..last, each once.
+// The keys of all calls at batches 1..last, each once.
 Result<std::vector<std::string>> KeysOfProgram(std::span<const Trace> traces, std::int64_t last);
 
 }  // namespace memmodel

@@ -87,6 +87,8 @@ class Parser {
         return ParseTag(rest);
       case 'w':
         return ParseConvolution(rest);
+      case 'r':
+        return ParseCall(rest);
       case 'a':
       case 'f':
       case 'c':
@@ -98,7 +100,7 @@ class Parser {
         return ParseAllocatorEvent(kind, rest);
       default:
         return Error("unknown record '" + whole +
-                     "'; expected one of ! = o m a f c S X M U O # t w");
+                     "'; expected one of ! = o m a f c S X M U O # t w r");
     }
   }
 
@@ -170,6 +172,18 @@ class Parser {
     }
     event.text = trace_.AddText(rest);
     trace_.events.push_back(event);
+    return {};
+  }
+
+  Status ParseCall(std::string_view rest) {
+    OperatorCall call;
+    call.position = trace_.events.size();
+    if (!ParseNumber(TakeField(&rest), &call.events) || call.events > call.position) {
+      return Error("expected 'r EVENTS OP MODULE KEY'");
+    }
+    if (Status status = ParseIds(&rest, &call.op, &call.module); !status.ok()) return status;
+    call.key = rest;
+    trace_.operator_calls.push_back(std::move(call));
     return {};
   }
 

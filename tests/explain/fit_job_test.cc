@@ -28,7 +28,8 @@ TEST_CASE("ResNet-50 from four batches is as run at others, workspaces included"
   REQUIRE_MESSAGE(model.ok(), model.status().message());
   CHECK(model->traced_batches() == std::vector<std::int64_t>{1, 8, 32, 64});
   // 53 convolutions, three passes, but for the gradient of the input; three steps.
-  CHECK(model->statistics().planned == 3 * (3 * 53 - 1));
+  const std::int64_t convolutions = 3 * (3 * 53 - 1);
+  CHECK(model->statistics().planned >= convolutions);
   CHECK(model->statistics().fitted == 0);
 
   const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(options.predict);
@@ -38,6 +39,7 @@ TEST_CASE("ResNet-50 from four batches is as run at others, workspaces included"
     CAPTURE(batch);
     const Result<TracedRun> run = (*tracer)->At(batch);
     REQUIRE(run.ok());
+    CHECK(static_cast<std::int64_t>(run->trace.convolutions.size()) == convolutions);
     const Result<ReplayResult> truth = Replay(run->trace, ReplayOptions(), nullptr);
     REQUIRE(truth.ok());
     const Result<BatchMemory> answer = model->At(batch);

@@ -29,6 +29,34 @@ TEST_CASE("an output and a workspace of one operator have different tokens") {
   CHECK(items->tokens[output] != items->tokens[workspace]);
 }
 
+TEST_CASE("a reduction has two requests of its own at every batch, if of 0 bytes") {
+  const auto items_of = [](const std::string& inside, int events) {
+    const Result<Trace> trace =
+        ParseTrace("! memmodel-trace 2\no aten::sum\n# step b=2\na 10 40 0 0 -1\n" + inside + "r " +
+                       std::to_string(events) + " 0 -1 aten::sum k\nf 10 40 0\n",
+                   "t");
+    REQUIRE(trace.ok());
+    const Result<TraceItems> items = ItemsForModel(*trace, true);
+    REQUIRE(items.ok());
+    std::string text;  // as a request stream; with a star where there is a key
+    for (const Item& item : items->items) {
+      if (item.kind == EventKind::kMarker) continue;
+      text += static_cast<char>(item.kind) + std::to_string(item.size);
+      if (item.key != nullptr) text += "*" + std::to_string(item.slot);
+      text += " ";
+    }
+    return std::pair(text, items->tokens);
+  };
+  const auto with = items_of("a 20 640 0 0 -1\na 30 8 0 0 -1\nf 30 8 0 0 -1\nf 20 640 0 0 -1\n", 5);
+  CHECK(with.first == "a40 a640*0 a8*1 f8 f640 f40 ");
+  const auto without = items_of("", 1);
+  CHECK(without.first == "a40 a0*0 a0*1 f0 f0 f40 ");
+  CHECK(without.second == with.second);  // the same tokens: they are aligned
+  // One request, and one that is not within the call: no reduction that is known.
+  CHECK(items_of("a 20 640 0 0 -1\nf 20 640 0 0 -1\n", 3).first == "a40 a640 f640 f40 ");
+  CHECK(items_of("", 0).first == "a40 a0*0 a0*1 f0 f0 f40 ");
+}
+
 Status StatusOf(const std::string& text) {
   const Result<Trace> trace = ParseTrace(text, "test");
   REQUIRE(trace.ok());

@@ -70,7 +70,7 @@ TEST_CASE("answers that a traced batch contradicts are not used") {
   const std::vector<Trace> traces = test::ConvolutionSamples({2, 4, 16, 64});
   ModelOptions options;
   options.workspaces = test::Workspaces(64);
-  options.workspaces.at(test::SampleKey(4)) = 512;
+  options.workspaces.at(test::SampleKey(4)) = {512};
   const Result<MemoryModel> model = MemoryModel::Fit(traces, options);
   REQUIRE(model.ok());
   CHECK(model->At(3)->basis == ModelBasis::kInterpolated);

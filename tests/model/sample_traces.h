@@ -8,10 +8,10 @@
 
 #include <doctest/doctest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
+#include "memmodel/memory_model.h"
 #include "memmodel/trace.h"
 
 namespace memmodel::test {
@@ -103,9 +103,11 @@ inline std::vector<Trace> ConvolutionSamples(std::initializer_list<std::int64_t>
 }
 
 // What cuDNN would answer for the sample's convolution at batches 1..last.
-inline std::map<std::string, Bytes, std::less<>> Workspaces(std::int64_t last) {
-  std::map<std::string, Bytes, std::less<>> answers;
-  for (std::int64_t b = 1; b <= last; ++b) answers.emplace(SampleKey(b), b < 8 ? 65536 : 0);
+inline WorkspaceAnswers Workspaces(std::int64_t last) {
+  WorkspaceAnswers answers;
+  for (std::int64_t b = 1; b <= last; ++b) {
+    answers.emplace(SampleKey(b), std::vector<Bytes>{b < 8 ? 65536 : 0});
+  }
   return answers;
 }
 

@@ -49,6 +49,21 @@ TEST_CASE("a convolution stands between events, with its workspace and its key")
   CHECK_FALSE(ParseTrace("w 0 0 -1 k\n", "t").ok());  // no such operator
 }
 
+TEST_CASE("a call of an operator says which events before it are its own") {
+  const Result<Trace> trace = ParseTrace(
+      "! memmodel-trace 2\no aten::sum\n# step b=2\na 7f00 512 0 0 -1\nf 7f00 512 0 0 -1\n"
+      "r 2 0 -1 aten::sum Float(4;1;0) none\n",
+      "t");
+  REQUIRE(trace.ok());
+  REQUIRE(trace->operator_calls.size() == 1);
+  const OperatorCall& call = trace->operator_calls[0];
+  CHECK(call.position == 3);
+  CHECK(call.events == 2);
+  CHECK(call.key == "aten::sum Float(4;1;0) none");
+  CHECK_FALSE(ParseTrace("# x\nr 2 -1 -1 k\n", "t").ok());  // more events than there are
+  CHECK_FALSE(ParseTrace("r -1 -1 -1 k\n", "t").ok());
+}
+
 TEST_CASE("a newer format version is refused with both numbers") {
   const Result<Trace> trace = ParseTrace("! memmodel-trace 7\n", "t");
   REQUIRE_FALSE(trace.ok());
