@@ -1,7 +1,8 @@
 // How well a model made from four batches answers for twenty others, and how long
 // an answer takes.
 //
-//   model_held_out [--gpu NAME] [--keep FOLDER] [--names] [--all] MODEL.pt...
+//   model_held_out [--gpu NAME] [--precision NAME] [--channels-last] [--keep FOLDER] [--names]
+//                  [--all] MODEL.pt...
 //
 // Allocated and reserved of the other batches come from runs at those batches, of
 // whose requests the simulator makes the truth. --keep: traces are written there, and
@@ -45,7 +46,8 @@ std::vector<std::int64_t> Batches(std::int64_t least) {
 struct Options {
   Device device;
   std::string keep;
-  bool names = false, all = false;
+  std::string precision = "fp32";
+  bool names = false, all = false, channels_last = false;
 };
 
 ChildOptions ChildOf(const Device& device) {
@@ -71,6 +73,10 @@ Result<Traces> TracesOf(const std::string& model, const Options& options) {
   PredictOptions job;
   job.device = options.device;
   job.job.model = model;
+  const Result<Precision> precision = ParsePrecision(options.precision);
+  if (!precision.ok()) return precision.status();
+  job.job.precision = *precision;
+  job.job.channels_last = options.channels_last;
   job.child = ChildOf(job.device);
   const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(job);
   if (!tracer.ok()) return tracer.status();
@@ -265,6 +271,10 @@ int Run(int argc, char** argv) {
     const std::string argument = argv[i];
     if (argument == "--gpu" && i + 1 < argc) {
       gpu = argv[++i];
+    } else if (argument == "--precision" && i + 1 < argc) {
+      options.precision = argv[++i];
+    } else if (argument == "--channels-last") {
+      options.channels_last = true;
     } else if (argument == "--keep" && i + 1 < argc) {
       options.keep = argv[++i];
     } else if (argument == "--names") {

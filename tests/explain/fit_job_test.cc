@@ -50,3 +50,12 @@ TEST_CASE("ResNet-50 from four batches is as run at others, workspaces included"
   }
   CHECK(model->At(13)->basis == ModelBasis::kInterpolated);  // cuDNN was asked up to 12
 }
+
+TEST_CASE("numbers of batches out of range are refused before anything is run") {
+  FitJobOptions options;
+  options.plan_batches = 1025;
+  CHECK(FitJob(options).status().message() == "--plan-batches is 1025; it must be 0 to 1024");
+  options.plan_batches = 64;
+  options.traces = 65;
+  CHECK(FitJob(options).status().message() == "--traces is 65; it must be 4 to 64");
+}
