@@ -61,6 +61,32 @@ TEST_CASE("a trace knows operators, modules and roles") {
   CHECK(peak <= run.answers[1]["peak"]["allocated_bytes"].get<std::int64_t>());
 }
 
+// Its 53 convolutions run forward and backward, the first without a gradient of its input.
+// With cudnn.benchmark the plan is whichever was fastest, and no key says which.
+TEST_CASE("a trace says what cuDNN convolved, where the plan is the heuristic's") {
+  for (const bool benchmark : {false, true}) {
+    CAPTURE(benchmark);
+    const std::string path = TemporaryFile("convolutions.txt", "");
+    const auto run = RunChild({Job("resnet50.pt", {{"cudnn_benchmark", benchmark}}),
+                               Probe(1, 2, {{"steps", 1}, {"trace", path}})});
+    REQUIRE(run.answers.size() == 2);
+    REQUIRE(run.answers[1]["outcome"] == "ok");
+    const auto trace = memmodel::ReadTrace(path);
+    REQUIRE(trace.ok());
+    REQUIRE(trace->convolutions.size() == (benchmark ? 0 : 3 * 53 - 1));
+    if (benchmark) continue;
+    CHECK(trace->convolutions[0].key == "fwd f32 2 3 224 224 64 7 7 3 3 2 2 1 1 1 0");
+    CHECK(trace->ModulePath(trace->convolutions[0].module) == "conv1");
+    for (const auto& call : trace->convolutions) {
+      if (call.workspace == 0) continue;
+      const Event& before = trace->events[call.position - 1];
+      CHECK(before.kind == EventKind::kAlloc);
+      CHECK(before.address == call.workspace);
+      CHECK(trace->events[call.position].kind == EventKind::kFree);
+    }
+  }
+}
+
 TEST_CASE("values live as long as the variables of a script's functions") {
   // make_data.py has the network. 16 samples of 256 floats are 32 units of 512 bytes. Python lets
   // go of wide and wider when halved returns, of the first z when the second is assigned and of y
