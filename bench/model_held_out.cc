@@ -5,8 +5,10 @@
 //                  [--all] MODEL.pt...
 //
 // Allocated and reserved of the other batches come from runs at those batches, of
-// whose requests the simulator makes the truth. --keep: traces are written there, and
-// read from there if they exist. --names: also prints what is not exact, and where.
+// whose requests the simulator makes the truth, at addresses of its own; how often the
+// answers are also what the run itself counted, at its addresses, is told after. --keep: traces are
+// written there, and read from there if they exist. --names: also prints what is not exact, and
+// where.
 // --all: judges each request and each layer's workspace by a model of all batches.
 #include <algorithm>
 #include <chrono>
@@ -224,6 +226,7 @@ Status Judge(const std::string& model_file, const Options& options) {
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (!model.ok()) return model.status();
   Errors allocated, reserved;
+  int as_run_allocated = 0, as_run_reserved = 0;
   int certain = 0, certain_wrong = 0;  // answers whose range is one figure
   std::string unequal;
   for (const auto& [batch, trace] : *traces) {
@@ -236,6 +239,12 @@ Status Judge(const std::string& model_file, const Options& options) {
     allocated.Add(memory->allocated, truth, memory->allocated_range);
     reserved.Add(memory->reserved, replay->statistics.reserved_bytes.all.peak,
                  memory->reserved_range);
+    ReplayOptions recorded;
+    recorded.segment_addresses = SegmentAddresses::kRecorded;
+    const Result<ReplayResult> run = Replay(trace, recorded, nullptr);
+    if (!run.ok()) return run.status();
+    as_run_allocated += memory->allocated == run->statistics.allocated_bytes.all.peak;
+    as_run_reserved += memory->reserved == run->statistics.reserved_bytes.all.peak;
     const bool is_certain = memory->allocated_range.low == memory->allocated_range.high;
     certain += is_certain;
     certain_wrong += is_certain && memory->allocated != truth;
@@ -247,6 +256,8 @@ Status Judge(const std::string& model_file, const Options& options) {
   std::printf("%s\n  allocated: %s; certain %d, of these wrong %d\n  reserved:  %s\n",
               std::filesystem::path(model_file).stem().c_str(), allocated.Text().c_str(), certain,
               certain_wrong, reserved.Text().c_str());
+  std::printf("  as the run counted: allocated %d, reserved %d\n", as_run_allocated,
+              as_run_reserved);
   if (options.names && !unequal.empty()) std::printf("  unequal at%s\n", unequal.c_str());
   std::printf("  requests: %" PRId64 ", exact %" PRId64 ", at some batches only %" PRId64 "\n",
               s.requests, s.requests - s.fitted, s.sometimes);
