@@ -1,12 +1,15 @@
 // How well a model made from four batches answers for twenty others, and how long
 // an answer takes.
 //
-//   model_held_out [--gpu NAME] [--keep FOLDER] [--names] [--all] MODEL.pt...
+//   model_held_out [--gpu NAME] [--precision NAME] [--channels-last] [--keep FOLDER] [--names]
+//                  [--all] MODEL.pt...
 //
-// Allocated and reserved of the other batches come from runs at those batches, of
-// whose requests the simulator makes the truth. --keep: traces are written there, and
-// read from there if they exist. --names: also prints what is not exact, and where.
-// --all: judges each request and each layer's workspace by a model of all batches.
+// Allocated and reserved of the other batches come from runs at those batches, of whose
+// requests the simulator makes the truth, at addresses of its own; how often the answers
+// are also what the run itself counted, at its addresses, is told after. --keep: traces
+// are written there, and read from there if they exist. --names: also prints what is not
+// exact, and where. --all: judges each request and each layer's workspace by a model of
+// all batches.
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
@@ -22,6 +25,7 @@
 #include "memmodel/allocator_replay.h"
 #include "memmodel/device.h"
 #include "memmodel/memory_model.h"
+#include "src/calibrate/ask_workspaces.h"
 #include "src/predict/trace_job.h"
 
 namespace memmodel {
@@ -44,8 +48,17 @@ std::vector<std::int64_t> Batches(std::int64_t least) {
 struct Options {
   Device device;
   std::string keep;
-  bool names = false, all = false;
+  std::string precision = "fp32";
+  bool names = false, all = false, channels_last = false;
 };
+
+ChildOptions ChildOf(const Device& device) {
+  ChildOptions child;
+  const char* cache = std::getenv("MEMMODEL_VGPU_CACHE");
+  child.environment = {{"MEMMODEL_VGPU_DEVICE", device.path},
+                       {"MEMMODEL_VGPU_CACHE", cache != nullptr ? cache : ""}};
+  return child;
+}
 
 Result<Traces> TracesOf(const std::string& model, const Options& options) {
   const std::string stem = options.keep + "/" + std::filesystem::path(model).stem().string();
@@ -62,9 +75,11 @@ Result<Traces> TracesOf(const std::string& model, const Options& options) {
   PredictOptions job;
   job.device = options.device;
   job.job.model = model;
-  const char* cache = std::getenv("MEMMODEL_VGPU_CACHE");
-  job.child.environment = {{"MEMMODEL_VGPU_DEVICE", job.device.path},
-                           {"MEMMODEL_VGPU_CACHE", cache != nullptr ? cache : ""}};
+  const Result<Precision> precision = ParsePrecision(options.precision);
+  if (!precision.ok()) return precision.status();
+  job.job.precision = *precision;
+  job.job.channels_last = options.channels_last;
+  job.child = ChildOf(job.device);
   const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(job);
   if (!tracer.ok()) return tracer.status();
   if (Status s = (*tracer)->Run({1}); !s.ok()) return s;
@@ -198,12 +213,22 @@ Status Judge(const std::string& model_file, const Options& options) {
     every.push_back(trace);
     if (fitted.contains(batch)) fit.push_back(trace);
   }
+  const auto asking = std::chrono::steady_clock::now();
+  ModelOptions model_options;
+  const Result<std::vector<std::string>> keys = MemoryModel::WorkspaceKeys(fit, 64);
+  if (!keys.ok()) return keys.status();
+  auto workspaces = AskWorkspaces(ChildOf(options.device), DeviceKind::kVirtual, *keys, 2);
+  if (!workspaces.ok()) return workspaces.status();
+  model_options.workspaces = *std::move(workspaces);
   const auto start = std::chrono::steady_clock::now();
-  const Result<MemoryModel> model = MemoryModel::Fit(fit);
+  const std::chrono::duration<double> asked = start - asking;
+  const Result<MemoryModel> model = MemoryModel::Fit(fit, model_options);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (!model.ok()) return model.status();
   Errors allocated, reserved;
+  int as_run_allocated = 0, as_run_reserved = 0;
   int certain = 0, certain_wrong = 0;  // answers whose range is one figure
+  std::string unequal;
   for (const auto& [batch, trace] : *traces) {
     if (fitted.contains(batch)) continue;
     const Result<ReplayResult> replay = Replay(trace, ReplayOptions(), nullptr);
@@ -214,20 +239,33 @@ Status Judge(const std::string& model_file, const Options& options) {
     allocated.Add(memory->allocated, truth, memory->allocated_range);
     reserved.Add(memory->reserved, replay->statistics.reserved_bytes.all.peak,
                  memory->reserved_range);
+    ReplayOptions recorded;
+    recorded.segment_addresses = SegmentAddresses::kRecorded;
+    const Result<ReplayResult> run = Replay(trace, recorded, nullptr);
+    if (!run.ok()) return run.status();
+    as_run_allocated += memory->allocated == run->statistics.allocated_bytes.all.peak;
+    as_run_reserved += memory->reserved == run->statistics.reserved_bytes.all.peak;
     const bool is_certain = memory->allocated_range.low == memory->allocated_range.high;
     certain += is_certain;
     certain_wrong += is_certain && memory->allocated != truth;
+    if (memory->allocated != truth) {
+      unequal.append(" ").append(std::to_string(batch)).append(is_certain ? "!" : "");
+    }
   }
   const MemoryModel::Statistics s = model->statistics();
   std::printf("%s\n  allocated: %s; certain %d, of these wrong %d\n  reserved:  %s\n",
               std::filesystem::path(model_file).stem().c_str(), allocated.Text().c_str(), certain,
               certain_wrong, reserved.Text().c_str());
+  std::printf("  as the run counted: allocated %d, reserved %d\n", as_run_allocated,
+              as_run_reserved);
+  if (options.names && !unequal.empty()) std::printf("  unequal at%s\n", unequal.c_str());
   std::printf("  requests: %" PRId64 ", exact %" PRId64 ", at some batches only %" PRId64 "\n",
               s.requests, s.requests - s.fitted, s.sometimes);
-  std::printf("  file %zu bytes, fit %.1f s, closed form %.0f ns, look-up %.0f ns\n",
-              model->Format().size(), spent.count(),
-              Nanoseconds([&](std::int64_t b) { return model->RequestedPeak(b); }),
-              Nanoseconds([&](std::int64_t b) { return model->At(b)->reserved; }));
+  std::printf(
+      "  file %zu bytes, %zu plans %.1f s, fit %.1f s, closed form %.0f ns, look-up %.0f ns\n",
+      model->Format().size(), keys->size(), asked.count(), spent.count(),
+      Nanoseconds([&](std::int64_t b) { return model->RequestedPeak(b); }),
+      Nanoseconds([&](std::int64_t b) { return model->At(b)->reserved; }));
   if (options.names) PrintNames(*model);
   if (options.all) {
     if (Status status = JudgeParts(*model, every); !status.ok()) return status;
@@ -244,6 +282,10 @@ int Run(int argc, char** argv) {
     const std::string argument = argv[i];
     if (argument == "--gpu" && i + 1 < argc) {
       gpu = argv[++i];
+    } else if (argument == "--precision" && i + 1 < argc) {
+      options.precision = argv[++i];
+    } else if (argument == "--channels-last") {
+      options.channels_last = true;
     } else if (argument == "--keep" && i + 1 < argc) {
       options.keep = argv[++i];
     } else if (argument == "--names") {

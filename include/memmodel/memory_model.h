@@ -13,6 +13,7 @@
 #define MEMMODEL_MEMORY_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +27,10 @@
 
 namespace memmodel {
 
+// By key: the bytes of a convolution's workspace (one number, 0 for none), or of each
+// request that an operator releases before it ends, in the order in which it makes them.
+using WorkspaceAnswers = std::map<std::string, std::vector<Bytes>, std::less<>>;
+
 struct ModelOptions {
   // PYTORCH_CUDA_ALLOC_CONF under which allocated and reserved are simulated.
   std::string alloc_conf;
@@ -36,6 +41,10 @@ struct ModelOptions {
   // What the process holds on the card beside reserved memory: driver context,
   // code, libraries. Unset: figures that need it are left out.
   std::optional<Bytes> context_bytes;
+  // The answers to the keys of MemoryModel::WorkspaceKeys. A workspace is exact from
+  // batch 1 as far as its keys are all answered; without answers it is interpolated
+  // between the traced batches.
+  WorkspaceAnswers workspaces;
 };
 
 struct ByteRange {
@@ -150,7 +159,7 @@ struct PeakMoment {
 
 class MemoryModel {
  public:
-  static constexpr int kFormatVersion = 1;
+  static constexpr int kFormatVersion = 2;
   static constexpr std::int64_t kLargestBatch = std::int64_t{1} << 24;
 
   // Fits a model to traces of one job, each at one batch (its "step b=N"
@@ -158,6 +167,12 @@ class MemoryModel {
   // checked rather than assumed. Fails on traces that hold an out-of-memory
   // event, have no step, or are of different jobs.
   static Result<MemoryModel> Fit(std::span<const Trace> traces, const ModelOptions& options = {});
+
+  // What to ask, so that Fit knows the workspaces of convolutions and operators at
+  // batches 1..last: keys of docs/cudnn.md and docs/trace_format.md, each once. None if
+  // the traces have none. Errors as of Fit.
+  static Result<std::vector<std::string>> WorkspaceKeys(std::span<const Trace> traces,
+                                                        std::int64_t last);
 
   // Reading refuses a newer format with both numbers, and whatever is damaged.
   static Result<MemoryModel> Read(const std::string& path);
@@ -200,6 +215,7 @@ class MemoryModel {
   struct Statistics {
     std::int64_t requests = 0;  // allocations over all steps
     std::int64_t constant = 0, affine = 0, quadratic = 0, fitted = 0;
+    std::int64_t planned = 0;    // workspaces that cuDNN was asked for
     std::int64_t sometimes = 0;  // made at some traced batches only
     std::int64_t peak_candidates = 0;
   };

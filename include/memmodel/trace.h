@@ -29,9 +29,9 @@ enum class EventKind : char {
   kSegmentFree = 'X',    // cudaFree
   kSegmentMap = 'M',     // pages mapped into an expandable segment
   kSegmentUnmap = 'U',
-  kOutOfMemory = 'O',    // a request of `size` bytes failed; `address` = bytes free on the device
-  kMarker = '#',         // `text` says what starts or ended here
-  kTag = 't',            // the block at `address` holds a tensor of `role`, named `text`
+  kOutOfMemory = 'O',  // a request of `size` bytes failed; `address` = bytes free on the device
+  kMarker = '#',       // `text` says what starts or ended here
+  kTag = 't',          // the block at `address` holds a tensor of `role`, named `text`
 };
 
 // What a live block is known to hold, told by the tracer (kTag events).
@@ -53,13 +53,32 @@ std::string_view RoleName(TensorRole role);
 
 struct Event {
   EventKind kind = EventKind::kMarker;
-  TensorRole role = TensorRole::kNone;      // kTag only
-  std::int32_t stream = 0;                  // 0, 1, ...: in order of first use
+  TensorRole role = TensorRole::kNone;  // kTag only
+  std::int32_t stream = 0;              // 0, 1, ...: in order of first use
   std::uint64_t address = 0;
   Bytes size = 0;
-  OperatorId op = OperatorId::kNone;        // innermost operator running, if known
-  ModuleId module = ModuleId::kNone;        // innermost module, if known
-  TextId text = TextId::kNone;              // kMarker, kTag only
+  OperatorId op = OperatorId::kNone;  // innermost operator running, if known
+  ModuleId module = ModuleId::kNone;  // innermost module, if known
+  TextId text = TextId::kNone;        // kMarker, kTag only
+};
+
+// A convolution that cuDNN executed. It is no event of the allocator, and stands
+// beside the events.
+struct ConvolutionCall {
+  std::size_t position = 0;     // how many events came before
+  std::uint64_t workspace = 0;  // address of the block that is its workspace; 0: it has none
+  OperatorId op = OperatorId::kNone;
+  ModuleId module = ModuleId::kNone;
+  std::string key;  // what is convolved, as docs/cudnn.md says
+};
+
+// A call of an operator that asks for memory of its own by more than its sizes.
+struct OperatorCall {
+  std::size_t position = 0;  // how many events came before its end
+  std::size_t events = 0;    // how many of these are its own, the last before `position`
+  OperatorId op = OperatorId::kNone;
+  ModuleId module = ModuleId::kNone;
+  std::string key;  // operator and arguments, as docs/trace_format.md says
 };
 
 struct ModuleInfo {
@@ -88,7 +107,7 @@ std::string_view PhaseName(Phase phase);  // "none", "load", "forward", ...
 Phase PhaseAfter(std::string_view marker_text, Phase current);
 
 struct Trace {
-  static constexpr int kFormatVersion = 1;
+  static constexpr int kFormatVersion = 2;
 
   // One JSON object, as the tracer wrote it: torch_version, device, batch, steps,
   // what was run and how. "" for a bare request stream.
@@ -97,6 +116,9 @@ struct Trace {
   std::vector<ModuleInfo> modules;
   std::vector<std::string> texts;
   std::vector<Event> events;
+  // In the order of their positions; empty where they were not watched.
+  std::vector<ConvolutionCall> convolutions;
+  std::vector<OperatorCall> operator_calls;
 
   [[nodiscard]] std::string_view OperatorName(OperatorId id) const;  // "" for kNone
   [[nodiscard]] std::string_view ModulePath(ModuleId id) const;      // "" for kNone

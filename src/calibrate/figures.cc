@@ -63,13 +63,16 @@ json SourcesOf(const json& file, std::string_view prefix) {
 }  // namespace
 
 std::string FormatCalibrationRequest(DeviceKind device, bool figures,
-                                     const std::vector<std::string>& plans) {
-  const ordered_json request = {
+                                     const std::vector<std::string>& plans,
+                                     const std::vector<std::string>& operators) {
+  ordered_json request = {
       {"calibrate", 1}, {"device", Name(device)}, {"figures", figures}, {"plans", plans}};
+  if (!operators.empty()) request["operators"] = operators;
   return request.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Result<CalibrationAnswer> ParseCalibrationAnswer(std::string_view line, std::size_t plans) {
+Result<CalibrationAnswer> ParseCalibrationAnswer(std::string_view line, std::size_t plans,
+                                                 std::size_t operators) {
   const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (object.is_object() && object.contains("error")) {
     Result<ChildLine> error = ParseChildLine(line);
@@ -82,7 +85,11 @@ Result<CalibrationAnswer> ParseCalibrationAnswer(std::string_view line, std::siz
     for (const json& plan : object.at("plans")) {
       answer.plans.emplace_back(plan.at(0).get<std::int64_t>(), plan.at(1).get<std::int64_t>());
     }
-    if (answer.plans.size() == plans) return answer;
+    for (const json& bytes : object.value("operators", json::array())) {
+      answer.operators.push_back(bytes.is_null() ? std::nullopt
+                                                 : std::optional(bytes.get<std::vector<Bytes>>()));
+    }
+    if (answer.plans.size() == plans && answer.operators.size() == operators) return answer;
   } catch (const json::exception&) {
   }
   return Status::Unavailable("the child that asks the GPU answered nonsense");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +20,16 @@ struct CalibrationAnswer {
   nlohmann::json figures;  // null if not asked
   std::int64_t cudnn_version = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> plans;  // bytes, engine
+  // Of each operator asked: its requests; nothing if it cannot be called.
+  std::vector<std::optional<std::vector<Bytes>>> operators;
 };
 
 std::string FormatCalibrationRequest(DeviceKind device, bool figures,
-                                     const std::vector<std::string>& plans);
-// `plans`: how many were asked.
-Result<CalibrationAnswer> ParseCalibrationAnswer(std::string_view line, std::size_t plans);
+                                     const std::vector<std::string>& plans,
+                                     const std::vector<std::string>& operators = {});
+// `plans`, `operators`: how many were asked.
+Result<CalibrationAnswer> ParseCalibrationAnswer(std::string_view line, std::size_t plans,
+                                                 std::size_t operators = 0);
 
 // The device file of measured figures. What could not be measured (the context where NVML
 // does not list the process, clusters) is taken from `known`, the catalogue's entry of the

@@ -20,6 +20,7 @@ struct Arguments {
   std::string points, points_file, output, used, context;
   double target = 0.8;
   int most_traces = FitJobOptions().traces;
+  std::int64_t plan_batches = FitJobOptions().plan_batches;
   std::int64_t curve_batches = ModelOptions().curve_batches;
   bool json = false;
 };
@@ -104,7 +105,8 @@ std::optional<MemoryModel> ModelOrFail(const Arguments& arguments,
     context.Fail(predict.status());
     return std::nullopt;
   }
-  FitJobOptions job{*std::move(predict), *options, budget, arguments.most_traces};
+  FitJobOptions job{*std::move(predict), *options, budget, arguments.most_traces,
+                    arguments.plan_batches};
   return RunJob(&job.predict, context, [&] { return FitJob(job); });
 }
 
@@ -165,6 +167,12 @@ void AddFit(CLI::App& app, Context& context) {
                   "saved model");
   sub->add_option("--traces", arguments->most_traces,
                   "with --model: how many batches to run at most, 4 to 64")
+      ->type_name("N")
+      ->capture_default_str();
+  sub->add_option(
+         "--plan-batches", arguments->plan_batches,
+         "with --model: ask for the workspaces of convolutions and reductions at all batches up "
+         "to this one")
       ->type_name("N")
       ->capture_default_str();
   sub->add_option("--points", arguments->points, "measured points, BATCH:SIZE,...");

@@ -76,11 +76,10 @@ Result<Explanation> Explain(const ExplainOptions& options) {
   explanation.groups = GroupsOf(*model, explanation.batch);
   explanation.sentences = ExplainInWords(*model, *prediction, explanation.batch);
   if (options.suggest) {
-    explanation.suggestions =
-        RunVariants(VariantsOf(options.predict, *prediction, explanation.batch),
-                    prediction->peak->device);
-    if (auto checkpoints = SuggestCheckpoints(*model, traces->back(), options.predict,
-                                              *prediction->context)) {
+    explanation.suggestions = RunVariants(
+        VariantsOf(options.predict, *prediction, explanation.batch), prediction->peak->device);
+    if (auto checkpoints =
+            SuggestCheckpoints(*model, traces->back(), options.predict, *prediction->context)) {
       explanation.suggestions.push_back(*std::move(checkpoints));
     }
     std::stable_sort(explanation.suggestions.begin(), explanation.suggestions.end(),

@@ -4,12 +4,15 @@
 #include <set>
 #include <utility>
 
+#include "src/calibrate/ask_workspaces.h"
 #include "src/predict/context.h"
 #include "src/predict/trace_job.h"
 #include "src/predict/words.h"
 
 namespace memmodel {
 namespace {
+
+constexpr std::int64_t kMostPlanBatches = 1024;
 
 class JobFitter {
  public:
@@ -50,6 +53,24 @@ class JobFitter {
       traces_.push_back(std::move(run->trace));
       traced_.insert(batch);
     }
+    return AskForWorkspaces();
+  }
+
+  // Of new traces only what was not asked before.
+  Status AskForWorkspaces() {
+    if (options_.plan_batches == 0) return {};
+    Result<std::vector<std::string>> keys =
+        MemoryModel::WorkspaceKeys(traces_, options_.plan_batches);
+    if (!keys.ok()) return keys.status();
+    std::erase_if(*keys, [&](const std::string& key) { return workspaces_.contains(key); });
+    if (keys->empty()) return {};
+    const PredictOptions& predict = options_.predict;
+    if (predict.progress) {
+      predict.progress("asking for " + std::to_string(keys->size()) + " workspaces");
+    }
+    auto answers = AskWorkspaces(predict.child, predict.job.device, *keys, predict.parallel_probes);
+    if (!answers.ok()) return answers.status();
+    workspaces_.merge(*answers);
     return {};
   }
 
@@ -57,6 +78,7 @@ class JobFitter {
     ModelOptions options = options_.model;
     options.curve_batches = curve_batches;
     if (!options.context_bytes) options.context_bytes = context_;
+    options.workspaces = workspaces_;
     return MemoryModel::Fit(traces_, options);
   }
 
@@ -92,6 +114,7 @@ class JobFitter {
   JobTracer& tracer_;
   std::vector<memmodel::Trace> traces_;
   std::set<std::int64_t> traced_;
+  WorkspaceAnswers workspaces_;
   Bytes context_ = 0;
 };
 
@@ -101,6 +124,10 @@ Result<MemoryModel> FitJob(const FitJobOptions& options) {
   if (options.traces < 4 || options.traces > 64) {
     return Status::InvalidArgument("--traces is " + std::to_string(options.traces) +
                                    "; it must be 4 to 64");
+  }
+  if (options.plan_batches < 0 || options.plan_batches > kMostPlanBatches) {
+    return Status::InvalidArgument("--plan-batches is " + std::to_string(options.plan_batches) +
+                                   "; it must be 0 to " + std::to_string(kMostPlanBatches));
   }
   const Result<std::unique_ptr<JobTracer>> tracer = JobTracer::Start(options.predict);
   if (!tracer.ok()) return tracer.status();

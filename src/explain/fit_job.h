@@ -2,6 +2,7 @@
 #ifndef MEMMODEL_SRC_EXPLAIN_FIT_JOB_H_
 #define MEMMODEL_SRC_EXPLAIN_FIT_JOB_H_
 
+#include <cstdint>
 #include <optional>
 
 #include "memmodel/memory_model.h"
@@ -16,6 +17,11 @@ struct FitJobOptions {
   std::optional<GpuBudget> budget;
   // How many batches are run at most, 4 to 64. Fewer are if the model is exact.
   int traces = 16;
+  // cuDNN and torch are asked for the workspaces of convolutions and reductions at
+  // batches 1..plan_batches: up to the largest batch that every job is traced at. An
+  // answer of cuDNN takes 2 to 3 ms, a tenth of it once it is kept on disk, one of torch
+  // less. 0: they are not asked.
+  std::int64_t plan_batches = 64;
 };
 
 // Batches 1, 8, 32 and 64 (2 in place of a 1 that does not run) are traced, then, in

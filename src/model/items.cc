@@ -1,5 +1,6 @@
 #include "src/model/items.h"
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <string>
@@ -19,7 +20,7 @@ std::uint64_t HashText(std::string_view text) { return std::hash<std::string_vie
 
 class Collector {
  public:
-  explicit Collector(const Trace& trace) : trace_(trace) {
+  Collector(const Trace& trace, bool calls) : trace_(trace), calls_(calls) {
     for (const Event& event : trace.events) {
       has_completions_ = has_completions_ || event.kind == EventKind::kFreeCompleted;
     }
@@ -27,7 +28,18 @@ class Collector {
 
   Result<TraceItems> Run() {
     out_.part_begin.push_back(0);
-    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+    auto convolution = trace_.convolutions.begin();
+    auto call = trace_.operator_calls.begin();
+    for (std::size_t i = 0; i <= trace_.events.size(); ++i) {
+      for (; convolution != trace_.convolutions.end() && convolution->position <= i;
+           ++convolution) {
+        if (calls_) AddConvolution(*convolution);
+      }
+      for (; call != trace_.operator_calls.end() && call->position <= i; ++call) {
+        if (calls_) AddReduction(*call, i);
+      }
+      items_before_.push_back(out_.items.size());
+      if (i == trace_.events.size()) break;
       if (Status status = Add(i); !status.ok()) return status;
     }
     out_.part_begin.push_back(out_.items.size());
@@ -96,6 +108,51 @@ class Collector {
             ": a model needs traces of runs that fit; trace smaller batches or a larger device");
       default:
         return {};  // segments follow from the requests
+    }
+  }
+
+  void AddConvolution(const ConvolutionCall& call) {
+    if (call.workspace != 0) {
+      const auto found = live_.find(call.workspace);
+      if (found != live_.end()) out_.items[static_cast<std::size_t>(found->second)].key = &call.key;
+      return;
+    }
+    Event event{.kind = EventKind::kAlloc, .op = call.op, .module = call.module};
+    if (!out_.items.empty()) event.stream = out_.items.back().stream;
+    const auto block = static_cast<std::int32_t>(out_.items.size());
+    Push(event, -1);
+    out_.items.back().key = &call.key;
+    event.kind = EventKind::kFree;
+    Push(event, block);
+  }
+
+  // A call that has two requests of its own, or none, is one that this knows.
+  void AddReduction(const OperatorCall& call, std::size_t position) {
+    const std::size_t first = call.events == 0
+                                  ? out_.items.size()
+                                  : items_before_[position - std::min(call.events, position)];
+    std::vector<std::size_t> made;
+    for (std::size_t i = first; i < out_.items.size(); ++i) {
+      const Item& item = out_.items[i];
+      if (item.kind != EventKind::kFree || static_cast<std::size_t>(item.block) < first) continue;
+      made.push_back(static_cast<std::size_t>(item.block));
+    }
+    std::sort(made.begin(), made.end());
+    if (made.empty()) {
+      Event event{.kind = EventKind::kAlloc, .op = call.op, .module = call.module};
+      if (!out_.items.empty()) event.stream = out_.items.back().stream;
+      for (std::size_t i = 0; i < kReductionRequests; ++i) {
+        made.push_back(out_.items.size());
+        Push(event, -1);
+      }
+      event.kind = EventKind::kFree;
+      for (std::size_t i = made.size(); i-- > 0;) Push(event, static_cast<std::int32_t>(made[i]));
+    }
+    if (made.size() != kReductionRequests) return;
+    for (std::size_t slot = 0; slot < made.size(); ++slot) {
+      out_.items[made[slot]].key = &call.key;
+      out_.items[made[slot]].slot = static_cast<std::uint8_t>(slot);
+      out_.items[made[slot]].slots = kReductionRequests;
     }
   }
 
@@ -176,13 +233,17 @@ class Collector {
   }
 
   const Trace& trace_;
+  const bool calls_;
   bool has_completions_ = false;  // some streams record requests and releases alone
   TraceItems out_;
+  std::vector<std::size_t> items_before_;  // [event]: how many, with those of calls that ended
   std::unordered_map<std::uint64_t, std::int32_t> live_, pending_;
 };
 
 }  // namespace
 
-Result<TraceItems> ItemsForModel(const Trace& trace) { return Collector(trace).Run(); }
+Result<TraceItems> ItemsForModel(const Trace& trace, bool calls) {
+  return Collector(trace, calls).Run();
+}
 
 }  // namespace memmodel

@@ -4,6 +4,7 @@
 #define MEMMODEL_SRC_MODEL_ITEMS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "memmodel/trace.h"
@@ -20,6 +21,8 @@ struct Item {
   OperatorId op = OperatorId::kNone;
   ModuleId module = ModuleId::kNone;
   TextId text = TextId::kNone;
+  const std::string* key = nullptr;  // of the call whose workspace this is; in the trace
+  std::uint8_t slot = 0, slots = 1;  // which of how many requests of that call
 };
 
 struct TraceItems {
@@ -31,9 +34,17 @@ struct TraceItems {
   std::vector<std::size_t> part_begin;  // load, step 1, step 2, ...; and the end
 };
 
+// If `calls`, convolutions and operators are looked at that the trace tells of. One that
+// has no workspace becomes requests of 0 bytes and their releases: at another batch it
+// may have one. Items refer to `trace`.
+//
+// Requests that a reduction makes for itself, or none of them: the parts of its blocks of
+// threads, and their semaphores (gpu_reduce_kernel of torch's Reduce.cuh).
+inline constexpr std::size_t kReductionRequests = 2;
+
 // Fails if the trace has no step, steps at several batches, an out-of-memory
 // event, or releases of blocks that were not allocated.
-Result<TraceItems> ItemsForModel(const Trace& trace);
+Result<TraceItems> ItemsForModel(const Trace& trace, bool calls);
 
 }  // namespace memmodel
 

@@ -19,7 +19,7 @@ std::vector<Bytes> SizesAt(const Program& program, std::int64_t batch, Choice ch
   std::vector<Bytes> sizes;
   sizes.reserve(program.rules.size());
   for (const SizeRule& rule : program.rules) {
-    if (choice == Choice::kCentral || rule.exact()) {
+    if (choice == Choice::kCentral || rule.ExactAt(batch)) {
       sizes.push_back(rule.At(batch));
     } else {
       const ByteRange range = rule.RangeAt(batch);
@@ -56,6 +56,9 @@ std::string_view BasisName(ModelBasis basis) {
 
 MemoryModel::Impl::Impl(Program p, AllocatorSettings s)
     : program(std::move(p)), settings(s), envelope(program) {
+  for (const SizeRule& rule : program.rules) {
+    if (rule.kind == SizeRule::Kind::kPlanned) planned_to = std::min(planned_to, rule.last);
+  }
   for (std::size_t low = 0; low + 1 < program.batches.size(); ++low) {
     exact_after.push_back(
         std::all_of(program.events.begin(), program.events.end(), [&](const ProgramEvent& e) {
@@ -70,7 +73,8 @@ ModelBasis MemoryModel::Impl::Basis(std::int64_t batch) const {
   const Program::Neighbours near = program.NeighboursOf(batch);
   if (!near.inside) return ModelBasis::kExtrapolated;
   if (near.low == near.high) return ModelBasis::kTraced;
-  return exact_after[near.low] ? ModelBasis::kExact : ModelBasis::kInterpolated;
+  const bool exact = exact_after[near.low] && batch <= planned_to;
+  return exact ? ModelBasis::kExact : ModelBasis::kInterpolated;
 }
 
 ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
@@ -85,7 +89,7 @@ ModelPoint MemoryModel::Impl::Simulate(std::int64_t batch) const {
   const ModelBasis basis = Basis(batch);
   if (basis == ModelBasis::kTraced || basis == ModelBasis::kExact) return point;
   const bool all_exact = std::all_of(program.rules.begin(), program.rules.end(),
-                                     [](const SizeRule& rule) { return rule.exact(); });
+                                     [&](const SizeRule& rule) { return rule.ExactAt(batch); });
   const Program::Neighbours near = program.NeighboursOf(batch);
   for (const std::size_t sample : {near.low, near.high}) {
     for (const Choice choice : {Choice::kLow, Choice::kHigh}) {
@@ -154,7 +158,7 @@ Result<MemoryModel> MemoryModel::Fit(std::span<const Trace> traces, const ModelO
   if (options.curve_batches < 0 || options.curve_batches > kLargestBatch) {
     return BadBatch(options.curve_batches);
   }
-  Result<Program> program = BuildProgram(traces);
+  Result<Program> program = BuildProgram(traces, options.workspaces);
   if (!program.ok()) return program.status();
   auto impl = std::make_unique<Impl>(*std::move(program), *settings);
   impl->metadata = traces.front().metadata;
@@ -163,6 +167,12 @@ Result<MemoryModel> MemoryModel::Fit(std::span<const Trace> traces, const ModelO
   impl->HoldOut();
   impl->MakeCurve(options.curve_batches);
   return MemoryModel(std::move(impl));
+}
+
+Result<std::vector<std::string>> MemoryModel::WorkspaceKeys(std::span<const Trace> traces,
+                                                            std::int64_t last) {
+  if (last < 1 || last > kLargestBatch) return BadBatch(last);
+  return KeysOfProgram(traces, last);
 }
 
 Bytes MemoryModel::RequestedPeak(std::int64_t batch) const {
@@ -254,19 +264,22 @@ Trace MemoryModel::Synthesise(std::int64_t batch) const {
     const ProgramEvent& source = program.events[i];
     if (((source.mask >> sample) & 1) == 0) continue;
     const auto target = static_cast<std::size_t>(source.target);
+    const bool marker = source.kind == EventKind::kMarker;
+    const std::size_t block = source.kind == EventKind::kAlloc ? i : target;
+    const Bytes size = marker ? 0 : sizes[static_cast<std::size_t>(program.events[block].target)];
+    if (!marker && size == 0) continue;  // a convolution that has no workspace
     Event event;
     event.kind = source.kind;
     event.stream = source.stream;
     event.op = static_cast<OperatorId>(source.op);
     event.module = static_cast<ModuleId>(source.module);
-    if (source.kind == EventKind::kMarker) {
+    if (marker) {
       std::string text = program.texts[target];
       if (text == marker::kStepPrefix) text += std::to_string(batch);
       event.text = trace.AddText(text);
     } else {
-      const std::size_t block = source.kind == EventKind::kAlloc ? i : target;
       event.address = static_cast<std::uint64_t>(block) + 1;
-      event.size = sizes[static_cast<std::size_t>(program.events[block].target)];
+      event.size = size;
     }
     trace.events.push_back(event);
     if (source.kind == EventKind::kFree && source.completes) {
@@ -323,6 +336,9 @@ MemoryModel::Statistics MemoryModel::statistics() const {
         break;
       case SizeRule::Kind::kTable:
         ++statistics.fitted;
+        break;
+      case SizeRule::Kind::kPlanned:
+        ++statistics.planned;
         break;
     }
   }

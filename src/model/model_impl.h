@@ -33,6 +33,8 @@ struct MemoryModel::Impl {
   PeakEnvelope envelope;
   // [s]: between traced batches s and s + 1 all requests are the same and exact.
   std::vector<bool> exact_after;
+  // The last batch at which all planned workspaces are known.
+  std::int64_t planned_to = MemoryModel::kLargestBatch;
   std::string metadata;
   std::string alloc_conf;
   std::optional<Bytes> context_bytes;

@@ -166,6 +166,7 @@ class Reader {
       return TakeNumber(&rest, c) && *c >= -SizeRule::kLargest && *c <= SizeRule::kLargest;
     };
     bool ok = true;
+    SizeRule planned;
     switch (rule.kind) {
       case SizeRule::Kind::kConstant:
         ok = coefficient(&rule.c0);
@@ -176,6 +177,9 @@ class Reader {
       case SizeRule::Kind::kQuadratic:
         ok = coefficient(&rule.c0) && coefficient(&rule.c1) && coefficient(&rule.c2);
         break;
+      case SizeRule::Kind::kPlanned:
+        ok = Pieces(&rest, &planned);
+        [[fallthrough]];
       case SizeRule::Kind::kTable:
         while (ok && !rest.empty()) {
           BatchBytes p;
@@ -187,6 +191,11 @@ class Reader {
         }
         ok = ok && !rule.points.empty();
         if (ok) rule = TableOf(rule.points);
+        if (ok && planned.last > 0) {
+          rule.kind = SizeRule::Kind::kPlanned;
+          rule.last = planned.last;
+          rule.pieces = std::move(planned.pieces);
+        }
         break;
       default:
         ok = false;
@@ -194,6 +203,28 @@ class Reader {
     if (!ok || !rest.empty()) return Error("not a size rule this program knows");
     program.rules.push_back(std::move(rule));
     return {};
+  }
+
+  // LAST PIECES, then FIRST BYTES SLOPE of each piece.
+  static bool Pieces(std::string_view* rest, SizeRule* rule) {
+    std::int64_t count = 0;
+    if (!TakeNumber(rest, &rule->last) || rule->last < 1 ||
+        rule->last > MemoryModel::kLargestBatch || !TakeNumber(rest, &count) || count < 1) {
+      return false;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      SizeRule::Piece p;
+      const std::int64_t least = rule->pieces.empty() ? 1 : rule->pieces.back().first + 1;
+      if (!TakeNumber(rest, &p.first) || !TakeNumber(rest, &p.bytes) ||
+          !TakeNumber(rest, &p.slope) || p.first < least || p.first > rule->last || p.bytes < 0 ||
+          p.bytes > SizeRule::kLargest || p.slope < -SizeRule::kLargest ||
+          p.slope > SizeRule::kLargest) {
+        return false;
+      }
+      if (i == 0 && p.first != 1) return false;
+      rule->pieces.push_back(p);
+    }
+    return true;
   }
 
   Status EventRecord(char kind, std::string_view rest) {

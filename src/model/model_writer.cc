@@ -57,6 +57,12 @@ void AppendRule(const SizeRule& rule, Text* text) {
     case SizeRule::Kind::kConstant:
       text->Number(rule.c0);
       break;
+    case SizeRule::Kind::kPlanned:
+      text->Number(rule.last), text->Number(static_cast<std::int64_t>(rule.pieces.size()));
+      for (const SizeRule::Piece& p : rule.pieces) {
+        text->Number(p.first), text->Number(p.bytes), text->Number(p.slope);
+      }
+      [[fallthrough]];
     case SizeRule::Kind::kTable:
       for (const BatchBytes& p : rule.points) text->Number(p.batch), text->Number(p.bytes);
       break;

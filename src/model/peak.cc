@@ -14,10 +14,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace memmodel {
 namespace {
 
+constexpr std::int64_t kMostPlanned = 1024;
 constexpr int kMostEvaluations = 200;  // for each piece; each walks all events once
 
 // The smallest batch for which Program::Nearest chooses `high` over `low`.
@@ -47,12 +49,17 @@ class PieceBuilder {
   }
 
   std::vector<PeakCandidate> Build(std::int64_t first, std::int64_t last) {
-    // Tables bend at the traced batches, so no interval spans one.
-    std::vector<std::int64_t> ends = {first};
+    // Tables bend at the traced batches, so no interval spans one; planned workspaces
+    // may at any batch that they know.
+    std::set<std::int64_t> bends = {first, last};
     for (const std::int64_t batch : program_.batches) {
-      if (batch > first && batch < last) ends.push_back(batch);
+      if (batch > first && batch < last) bends.insert(batch);
     }
-    if (last > first) ends.push_back(last);
+    std::int64_t planned = 0;
+    for (const SizeRule& rule : program_.rules) planned = std::max(planned, rule.last);
+    planned = std::min(planned, kMostPlanned);
+    for (std::int64_t b = first + 1; b < last && b <= planned; ++b) bends.insert(b);
+    const std::vector<std::int64_t> ends(bends.begin(), bends.end());
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const std::int32_t high = Highest(ends[i]);
       if (i > 0) Bisect(ends[i - 1], Highest(ends[i - 1]), ends[i], high);
@@ -68,7 +75,6 @@ class PieceBuilder {
   };
 
   std::int32_t Highest(std::int64_t batch) {
-    ++evaluations_;
     for (std::size_t r = 0; r < sizes_.size(); ++r) {
       sizes_[r] = RoundToBlock(program_.rules[r].At(batch));
     }
@@ -88,6 +94,7 @@ class PieceBuilder {
   void Bisect(std::int64_t low, std::int32_t at_low, std::int64_t high, std::int32_t at_high) {
     if (at_low == at_high || high - low < 2 || evaluations_ >= kMostEvaluations) return;
     const std::int64_t middle = low + (high - low) / 2;
+    ++evaluations_;
     const std::int32_t at_middle = Highest(middle);
     Bisect(low, at_low, middle, at_middle);
     Bisect(middle, at_middle, high, at_high);

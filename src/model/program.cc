@@ -12,11 +12,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "src/classify/owner.h"
 #include "src/core/align.h"
 #include "src/model/items.h"
+#include "src/model/key_family.h"
 
 namespace memmodel {
 namespace {
@@ -41,12 +44,16 @@ class Interner {
 struct Node {
   ProgramEvent event;  // target: of an allocation unused, of a release a node's id
   std::uint64_t token = 0;
-  std::vector<BatchBytes> sizes;  // kAlloc
-  std::int32_t id = 0;            // stays the same while nodes are inserted before it
+  std::vector<BatchBytes> sizes;     // kAlloc
+  std::vector<BatchKey> keys;        // kAlloc: of the call whose workspace it is
+  std::uint8_t slot = 0, slots = 1;  // kAlloc: which of how many requests of that call
+  std::int32_t id = 0;               // stays the same while nodes are inserted before it
 };
 
 class Merger {
  public:
+  explicit Merger(const WorkspaceAnswers& answers) : answers_(answers) {}
+
   Status Add(const Trace& trace, const TraceItems& traced) {
     if (parts_.empty()) parts_.resize(traced.part_begin.size() - 1);
     if (parts_.size() != traced.part_begin.size() - 1) {
@@ -60,6 +67,21 @@ class Merger {
     for (std::size_t p = 0; p < parts_.size(); ++p) MergePart(p);
     program_.batches.push_back(traced.batch);
     return {};
+  }
+
+  // The keys of all calls at batches 1..last, each once.
+  [[nodiscard]] std::vector<std::string> Keys(std::int64_t last) const {
+    std::set<std::string> keys;
+    for (const std::vector<Node>& part : parts_) {
+      for (const Node& node : part) {
+        const std::optional<KeyFamily> family = FamilyOf(node);
+        if (!family || family->constant()) continue;
+        for (std::int64_t batch = 1; batch <= last; ++batch) {
+          if (std::optional<std::string> key = family->At(batch)) keys.insert(*std::move(key));
+        }
+      }
+    }
+    return {keys.begin(), keys.end()};
   }
 
   Program Finish() {
@@ -150,11 +172,54 @@ class Merger {
   }
 
   // A line through two points is one only if no third could have contradicted it.
+  [[nodiscard]] bool Checked(const Node& node) const {
+    return node.sizes.size() > 2 || node.sizes.size() == program_.batches.size();
+  }
+
   [[nodiscard]] SizeRule RuleOf(const Node& node, bool chosen) const {
+    if (std::optional<SizeRule> planned = PlannedRule(node)) return *std::move(planned);
     SizeRule rule = FitSizeRule(node.sizes);
-    const bool checked = node.sizes.size() > 2 || node.sizes.size() == program_.batches.size() ||
-                         rule.kind == SizeRule::Kind::kConstant;
+    const bool checked = Checked(node) || rule.kind == SizeRule::Kind::kConstant;
     return chosen || !checked ? TableOf(node.sizes) : rule;
+  }
+
+  // What was answered, as far as it was and if what was traced agrees.
+  [[nodiscard]] std::optional<SizeRule> PlannedRule(const Node& node) const {
+    const std::optional<KeyFamily> family = FamilyOf(node);
+    if (!family) return std::nullopt;
+    if (family->constant()) {
+      const SizeRule rule = FitSizeRule(node.sizes);
+      return rule.kind == SizeRule::Kind::kConstant ? std::optional(rule) : std::nullopt;
+    }
+    std::vector<Bytes> answered;
+    auto traced = node.sizes.begin();
+    auto traced_key = node.keys.begin();
+    for (std::int64_t batch = 1; batch <= MemoryModel::kLargestBatch; ++batch) {
+      const std::optional<std::string> key = family->At(batch);
+      const bool known = traced != node.sizes.end() && traced->batch == batch;
+      if (known && (!key || *traced_key->key != *key)) {  // batch 1
+        answered.push_back(traced->bytes);
+      } else {
+        const auto found = key ? answers_.find(*key) : answers_.end();
+        if (found == answers_.end()) break;
+        const std::vector<Bytes>& bytes = found->second;
+        if (!bytes.empty() && bytes.size() != node.slots) break;
+        const Bytes answer = bytes.empty() ? 0 : bytes[node.slot];
+        if (known && answer != traced->bytes) return std::nullopt;
+        answered.push_back(std::min(answer, SizeRule::kLargest));
+      }
+      if (known) ++traced, ++traced_key;
+    }
+    return answered.empty() ? std::nullopt : std::optional(PlannedOf(node.sizes, answered));
+  }
+
+  // At batch 1 dimensions of size 1 may have any stride: the others go without it.
+  [[nodiscard]] std::optional<KeyFamily> FamilyOf(const Node& node) const {
+    if (!Checked(node)) return std::nullopt;
+    std::optional<KeyFamily> family = KeyFamily::Of(node.keys);
+    if (family || node.keys.size() < 4 || node.keys.front().batch != 1) return family;
+    if (node.keys.front().key == nullptr) return std::nullopt;
+    return KeyFamily::Of({node.keys.begin() + 1, node.keys.end()});
   }
 
   [[nodiscard]] bool SameBlock(const Node& node, const Item& item) const {
@@ -167,8 +232,14 @@ class Merger {
     node->event.mask |= Bit();
     node->event.completes = node->event.completes && item.completes;
     if (node->event.role == TensorRole::kNone) node->event.role = item.role;
-    if (item.kind == EventKind::kAlloc) node->sizes.push_back({traced_->batch, item.size});
+    if (item.kind == EventKind::kAlloc) AddSample(node, item);
     node_of_item_[index] = node->id;
+  }
+
+  void AddSample(Node* node, const Item& item) const {
+    node->sizes.push_back({traced_->batch, item.size});
+    node->keys.push_back({traced_->batch, item.key});
+    if (item.key != nullptr) node->slot = item.slot, node->slots = item.slots;
   }
 
   Node NewNode(std::size_t index) {
@@ -190,7 +261,7 @@ class Merger {
       if (text.starts_with(marker::kStepPrefix)) text = marker::kStepPrefix;
       node.event.target = texts_.Add(text);
     } else if (item.kind == EventKind::kAlloc) {
-      node.sizes.push_back({traced_->batch, item.size});
+      AddSample(&node, item);
     } else {
       node.event.target = node_of_item_[static_cast<std::size_t>(item.block)];
     }
@@ -218,6 +289,7 @@ class Merger {
 
   [[nodiscard]] SampleMask Bit() const { return SampleMask{1} << program_.batches.size(); }
 
+  const WorkspaceAnswers& answers_;
   Program program_;
   std::vector<std::vector<Node>> parts_;
   std::int32_t next_id_ = 0;
@@ -243,7 +315,8 @@ std::size_t Program::Nearest(std::int64_t batch) const {
   const auto ratio = [&](std::size_t s) {
     return std::fabs(std::log(static_cast<double>(batches[s]) / static_cast<double>(batch)));
   };
-  return ratio(n.low) < ratio(n.high) ? n.low : n.high;
+  const bool single = batches[n.low] == 1 && batch > 1;
+  return !single && ratio(n.low) < ratio(n.high) ? n.low : n.high;
 }
 
 bool Program::SameRequests(std::size_t s, std::size_t t) const {
@@ -256,9 +329,15 @@ Program Program::Without(std::size_t s) const {
   Program left = *this;
   left.batches.erase(left.batches.begin() + static_cast<std::ptrdiff_t>(s));
   for (SizeRule& rule : left.rules) {
-    if (rule.kind != SizeRule::Kind::kTable) continue;
+    if (rule.points.empty()) continue;
     std::erase_if(rule.points, [&](const BatchBytes& p) { return p.batch == batches[s]; });
-    rule = rule.points.empty() ? SizeRule() : TableOf(rule.points);
+    SizeRule table = rule.points.empty() ? SizeRule() : TableOf(rule.points);
+    if (rule.kind == SizeRule::Kind::kPlanned && !rule.points.empty()) {
+      table.kind = rule.kind;
+      table.last = rule.last;
+      table.pieces = std::move(rule.pieces);
+    }
+    rule = std::move(table);
   }
   const SampleMask below = (SampleMask{1} << s) - 1;
   for (ProgramEvent& event : left.events) {
@@ -267,10 +346,16 @@ Program Program::Without(std::size_t s) const {
   return left;
 }
 
-Result<Program> BuildProgram(std::span<const Trace> traces) {
+namespace {
+
+Status MergeAll(std::span<const Trace> traces, Merger* merger) {
+  // Traces that do not tell of calls cannot be set beside those that do.
+  const bool calls = std::all_of(traces.begin(), traces.end(), [](const Trace& trace) {
+    return !trace.convolutions.empty() || !trace.operator_calls.empty();
+  });
   std::map<std::int64_t, std::pair<const Trace*, TraceItems>> by_batch;
   for (const Trace& trace : traces) {
-    Result<TraceItems> items = ItemsForModel(trace);
+    Result<TraceItems> items = ItemsForModel(trace, calls);
     if (!items.ok()) return items.status();
     const std::int64_t batch = items->batch;
     by_batch.try_emplace(batch, &trace, *std::move(items));
@@ -283,11 +368,25 @@ Result<Program> BuildProgram(std::span<const Trace> traces) {
     return Status::InvalidArgument("traces of " + std::to_string(by_batch.size()) +
                                    " batches; a model takes up to " + std::to_string(kMostSamples));
   }
-  Merger merger;
   for (const auto& [batch, traced] : by_batch) {
-    if (Status status = merger.Add(*traced.first, traced.second); !status.ok()) return status;
+    if (Status status = merger->Add(*traced.first, traced.second); !status.ok()) return status;
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Program> BuildProgram(std::span<const Trace> traces, const WorkspaceAnswers& answers) {
+  Merger merger(answers);
+  if (Status status = MergeAll(traces, &merger); !status.ok()) return status;
   return merger.Finish();
+}
+
+Result<std::vector<std::string>> KeysOfProgram(std::span<const Trace> traces, std::int64_t last) {
+  const WorkspaceAnswers none;
+  Merger merger(none);
+  if (Status status = MergeAll(traces, &merger); !status.ok()) return status;
+  return merger.Keys(last);
 }
 
 }  // namespace memmodel

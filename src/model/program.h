@@ -45,7 +45,9 @@ struct Program {
     bool inside;  // not below the first or above the last
   };
   [[nodiscard]] Neighbours NeighboursOf(std::int64_t batch) const;
-  // Of the two, the one that is nearer as a ratio: 11 is nearer to 16 than to 4.
+  // Of the two, the one that is nearer as a ratio: 11 is nearer to 16 than to 4. Batch 1
+  // stands for itself alone: a dimension of size 1 is contiguous in any order and is
+  // summed over by doing nothing, which no other size is.
   [[nodiscard]] std::size_t Nearest(std::int64_t batch) const;
   // True if two traced batches make the same requests.
   [[nodiscard]] bool SameRequests(std::size_t s, std::size_t t) const;
@@ -55,8 +57,12 @@ struct Program {
 };
 
 // Merges traces of one job, each at one batch, into a program. Traces are
-// sorted by batch; of two at one batch the first is taken.
-Result<Program> BuildProgram(std::span<const Trace> traces);
+// sorted by batch; of two at one batch the first is taken. `answers`: to keys of
+// KeysOfProgram.
+Result<Program> BuildProgram(std::span<const Trace> traces, const WorkspaceAnswers& answers = {});
+
+// The keys of all calls at batches 1..last, each once.
+Result<std::vector<std::string>> KeysOfProgram(std::span<const Trace> traces, std::int64_t last);
 
 }  // namespace memmodel
 

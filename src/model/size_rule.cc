@@ -62,15 +62,19 @@ bool FitParabola(const std::vector<BatchBytes>& points, SizeRule* rule) {
   return PassesThrough(*rule, points);
 }
 
-auto Key(const SizeRule& r) {
-  return std::tuple(static_cast<char>(r.kind), r.c0, r.c1, r.c2, r.points.size());
-}
+auto Key(const SizeRule& r) { return std::tie(r.kind, r.c0, r.c1, r.c2, r.last, r.pieces); }
 
 }  // namespace
 
 Bytes SizeRule::At(std::int64_t b) const {
   if (kind == Kind::kConstant) return c0;
-  if (kind != Kind::kTable || c0 != 0 || c1 != 0) {
+  if (kind == Kind::kPlanned && b <= last) {
+    const auto after = std::upper_bound(pieces.begin(), pieces.end(), b,
+                                        [](auto batch, const Piece& p) { return batch < p.first; });
+    const Piece& piece = *(after - 1);
+    return Saturated(piece.bytes + static_cast<__int128>(piece.slope) * (b - piece.first));
+  }
+  if (points.empty() || c0 != 0 || c1 != 0) {
     return Saturated(c0 + static_cast<__int128>(c1) * b + static_cast<__int128>(c2) * b * b);
   }
   if (b <= points.front().batch || points.size() == 1) return points.front().bytes;
@@ -84,7 +88,7 @@ Bytes SizeRule::At(std::int64_t b) const {
 
 ByteRange SizeRule::RangeAt(std::int64_t b) const {
   const Bytes value = At(b);
-  if (kind != Kind::kTable) return {value, value};
+  if (ExactAt(b)) return {value, value};
   if (b <= points.front().batch) {
     return {b == points.front().batch ? value : 0, points.front().bytes};
   }
@@ -102,12 +106,11 @@ ByteRange SizeRule::RangeAt(std::int64_t b) const {
 
 bool operator<(const SizeRule& a, const SizeRule& b) {
   if (Key(a) != Key(b)) return Key(a) < Key(b);
-  for (std::size_t i = 0; i < a.points.size(); ++i) {
-    const auto x = std::tuple(a.points[i].batch, a.points[i].bytes);
-    const auto y = std::tuple(b.points[i].batch, b.points[i].bytes);
-    if (x != y) return x < y;
-  }
-  return false;
+  return std::lexicographical_compare(a.points.begin(), a.points.end(), b.points.begin(),
+                                      b.points.end(), [](const BatchBytes& x, const BatchBytes& y) {
+                                        return std::tie(x.batch, x.bytes) <
+                                               std::tie(y.batch, y.bytes);
+                                      });
 }
 
 SizeRule FitSizeRule(const std::vector<BatchBytes>& points) {
@@ -125,6 +128,26 @@ SizeRule TableOf(const std::vector<BatchBytes>& points) {
   if (points.size() < 2 || !FitLine(points, &rule)) rule = {};
   rule.kind = SizeRule::Kind::kTable;
   rule.points = points;
+  return rule;
+}
+
+SizeRule PlannedOf(const std::vector<BatchBytes>& points, const std::vector<Bytes>& answers) {
+  SizeRule rule = TableOf(points);
+  rule.kind = SizeRule::Kind::kPlanned;
+  rule.last = static_cast<std::int64_t>(answers.size());
+  for (std::size_t i = 0; i < answers.size();) {
+    SizeRule::Piece piece{.first = static_cast<std::int64_t>(i) + 1, .bytes = answers[i]};
+    std::size_t end = i + 1;
+    if (end < answers.size()) piece.slope = answers[end] - answers[i];
+    while (end < answers.size() && answers[end] - answers[end - 1] == piece.slope) ++end;
+    // Two answers are always on a line; that one is worth a piece if it is flat or longer.
+    if (end == i + 2 && piece.slope != 0) {
+      piece.slope = 0;
+      end = i + 1;
+    }
+    rule.pieces.push_back(piece);
+    i = end;
+  }
   return rule;
 }
 

@@ -19,10 +19,19 @@ struct SizeRule {
     kQuadratic = 'q',  // c0 + c1 * b + c2 * b * b
     kTable = 't',      // as traced; between and beyond the points a guess: c0 + c1 * b
                        // where a line passes through all, else both are 0
+    kPlanned = 'p',    // by pieces at batches 1..last, as cuDNN answered; beyond, as a table
+  };
+  // bytes + slope * (batch - first), up to the next piece's first batch.
+  struct Piece {
+    std::int64_t first = 1;
+    Bytes bytes = 0, slope = 0;
+    auto operator<=>(const Piece&) const = default;
   };
   Kind kind = Kind::kConstant;
   Bytes c0 = 0, c1 = 0, c2 = 0;
-  std::vector<BatchBytes> points;  // kTable: ascending batches, at least one
+  std::vector<BatchBytes> points;  // kTable, kPlanned: ascending batches, at least one
+  std::vector<Piece> pieces;       // kPlanned: ascending, the first from 1
+  std::int64_t last = 0;           // kPlanned
 
   // Bytes at a batch >= 1, never negative. A table is interpolated linearly;
   // below its first point it holds that point, above its last it keeps growing
@@ -32,7 +41,10 @@ struct SizeRule {
   // else the span of the two points around (beyond the last: from the last
   // point to proportional growth from it).
   [[nodiscard]] ByteRange RangeAt(std::int64_t batch) const;
-  [[nodiscard]] bool exact() const { return kind != Kind::kTable; }
+  [[nodiscard]] bool exact() const { return kind != Kind::kTable; }  // somewhere
+  [[nodiscard]] bool ExactAt(std::int64_t batch) const {
+    return kind != Kind::kTable && (kind != Kind::kPlanned || batch <= last);
+  }
 };
 
 bool operator<(const SizeRule& a, const SizeRule& b);
@@ -43,6 +55,9 @@ bool operator<(const SizeRule& a, const SizeRule& b);
 SizeRule FitSizeRule(const std::vector<BatchBytes>& points);
 
 SizeRule TableOf(const std::vector<BatchBytes>& points);
+
+// `answers`: bytes at batch 1, 2, ...; not empty.
+SizeRule PlannedOf(const std::vector<BatchBytes>& points, const std::vector<Bytes>& answers);
 
 // As the caching allocator rounds a request by default.
 inline Bytes RoundToBlock(Bytes size) { return (size + 511) & ~Bytes{511}; }

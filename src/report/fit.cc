@@ -210,8 +210,9 @@ Result<std::string> FormatModelFit(const MemoryModel& model,
   const MemoryModel::Statistics s = model.statistics();
   Append(&out,
          "%" PRId64 " requests: %" PRId64 " of constant size, %" PRId64
-         " a line in the batch, %" PRId64 " a parabola, %" PRId64 " fitted\n",
-         s.requests, s.constant, s.affine, s.quadratic, s.fitted);
+         " a line in the batch, %" PRId64 " a parabola,\n%" PRId64
+         " asked of cuDNN and torch, %" PRId64 " fitted\n",
+         s.requests, s.constant, s.affine, s.quadratic, s.planned, s.fitted);
   Append(&out, "\n%9s %12s %12s %25s  %s\n", "batch", "allocated", "reserved", "reserved, interval",
          "basis");
   for (const std::int64_t batch : ModelBatches(model, largest)) {
@@ -241,6 +242,7 @@ Result<std::string> ModelFitToJson(const MemoryModel& model,
                  {"constant", s.constant},
                  {"affine", s.affine},
                  {"quadratic", s.quadratic},
+                 {"asked", s.planned},
                  {"fitted", s.fitted},
                  {"at_some_batches_only", s.sometimes}}}};
   std::int64_t largest = 0;

@@ -16,6 +16,7 @@
 #include "src/step/device.h"
 #include "src/step/job.h"
 #include "src/step/nvml.h"
+#include "src/step/operator_requests.h"
 #include "src/step/torch_compat.h"
 #include "src/vgpu/device_attributes.h"
 
@@ -138,6 +139,12 @@ std::string Calibrate(const std::string& line) {
       plans.push_back({plan.bytes, plan.engine});
     }
     answer["plans"] = std::move(plans);
+    json operators = json::array();
+    for (const json& key : request.value("operators", json::array())) {
+      const std::optional<std::vector<Bytes>> bytes = RequestsOf(key.get<std::string>());
+      operators.push_back(bytes ? json(*bytes) : json());
+    }
+    if (!operators.empty()) answer["operators"] = std::move(operators);
     return answer.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   } catch (const std::exception& error) {
     return FormatError(Status::Unavailable(FirstLine(error)));

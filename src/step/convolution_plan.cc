@@ -58,12 +58,17 @@ class Descriptor {
 using Sizes = std::vector<std::int64_t>;
 
 Descriptor Tensor(char id, cudnnDataType_t type, const Sizes& s, bool channels_last) {
+  Sizes strides(s.size(), 1);
+  std::int64_t dense = channels_last ? s[1] : 1;
+  for (std::size_t i = s.size(); i-- > 0;) {
+    if (channels_last && i == 1) continue;
+    strides[i] = dense;
+    dense *= s[i];
+  }
   Descriptor tensor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{type});
   tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, s);
-  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, channels_last
-                                            ? Sizes{s[1] * s[2] * s[3], 1, s[1] * s[3], s[1]}
-                                            : Sizes{s[1] * s[2] * s[3], s[2] * s[3], s[3], 1});
+  tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, strides);
   tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, Sizes{id});
   tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Sizes{32});
   tensor.Finalize();
@@ -72,30 +77,42 @@ Descriptor Tensor(char id, cudnnDataType_t type, const Sizes& s, bool channels_l
 
 struct Key {
   std::string operation, type;
-  std::array<std::int64_t, 15> n{};  // N C H W K R S pad2 stride2 dilation2 groups channels_last
+  Sizes n;  // N C sizes K filter padding stride dilation groups channels_last
 };
 
 Descriptor Graph(const Key& key, cudnnHandle_t handle) {
   const cudnnDataType_t type = key.type == "f32"   ? CUDNN_DATA_FLOAT
                                : key.type == "f16" ? CUDNN_DATA_HALF
                                                    : CUDNN_DATA_BFLOAT16;
-  const auto& n = key.n;
-  const Sizes padding{n[7], n[8]};
-  const Sizes stride{n[9], n[10]};
-  const Sizes dilation{n[11], n[12]};
-  const auto out = [&](int i) {
-    return (n[2 + i] + 2 * padding[i] - dilation[i] * (n[5 + i] - 1) - 1) / stride[i] + 1;
+  const std::size_t spatial = (key.n.size() - 5) / 5;
+  const auto part = [&](std::size_t first) {
+    const auto begin = key.n.begin() + static_cast<std::ptrdiff_t>(first);
+    return Sizes(begin, begin + static_cast<std::ptrdiff_t>(spatial));
   };
-  const bool last = n[14] != 0;
-  const Descriptor x = Tensor('x', type, {n[0], n[1], n[2], n[3]}, last);
-  const Descriptor w = Tensor('w', type, {n[4], n[1] / n[13], n[5], n[6]}, last);
-  const Descriptor y = Tensor('y', type, {n[0], n[4], out(0), out(1)}, last);
+  const auto of = [](std::int64_t outer, std::int64_t channels, const Sizes& inner) {
+    Sizes all{outer, channels};
+    all.insert(all.end(), inner.begin(), inner.end());
+    return all;
+  };
+  const std::int64_t batch = key.n[0], channels = key.n[1], filters = key.n[2 + spatial];
+  const std::int64_t groups = key.n[key.n.size() - 2];
+  const bool last = key.n.back() != 0;
+  const Sizes size = part(2), filter = part(3 + spatial);
+  const Sizes padding = part(3 + 2 * spatial), stride = part(3 + 3 * spatial);
+  const Sizes dilation = part(3 + 4 * spatial);
+  Sizes out;
+  for (std::size_t i = 0; i < spatial; ++i) {
+    out.push_back((size[i] + 2 * padding[i] - dilation[i] * (filter[i] - 1) - 1) / stride[i] + 1);
+  }
+  const Descriptor x = Tensor('x', type, of(batch, channels, size), last);
+  const Descriptor w = Tensor('w', type, of(filters, channels / groups, filter), last);
+  const Descriptor y = Tensor('y', type, of(batch, filters, out), last);
   Descriptor convolution(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE,
                   std::vector{CUDNN_DATA_FLOAT});
   convolution.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
                   std::vector{CUDNN_CROSS_CORRELATION});
-  convolution.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, {2});
+  convolution.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Sizes{static_cast<std::int64_t>(spatial)});
   convolution.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilation);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, stride);
   convolution.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, padding);
@@ -176,7 +193,8 @@ Plan Ask(const std::string& text, void* handle) {
   Key key;
   std::istringstream words(text);
   words >> key.operation >> key.type;
-  for (std::int64_t& n : key.n) words >> n;
+  for (std::int64_t n = 0; words >> n;) key.n.push_back(n);
+  if (key.n.size() != 15 && key.n.size() != 20) return {.key = text};
   const Descriptor graph = Graph(key, static_cast<cudnnHandle_t>(handle));
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);

@@ -10,7 +10,7 @@
 namespace memmodel::cudnn_plans {
 
 struct Plan {
-  std::string key;          // as in a calibrated table, see docs/cudnn.md
+  std::string key;          // docs/cudnn.md
   std::int64_t bytes = -1;  // of the workspace; -1: cuDNN has no plan for it
   std::int64_t engine = -1;
 };

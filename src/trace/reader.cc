@@ -1,5 +1,6 @@
 // Reads the format of docs/trace_format.md. Files are read with zlib's gzread,
 // which takes plain text as well as gzip.
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <array>
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <sys/stat.h>
 
 #include "memmodel/trace.h"
 
@@ -85,10 +85,22 @@ class Parser {
       }
       case 't':
         return ParseTag(rest);
-      case 'a': case 'f': case 'c': case 'S': case 'X': case 'M': case 'U': case 'O':
+      case 'w':
+        return ParseConvolution(rest);
+      case 'r':
+        return ParseCall(rest);
+      case 'a':
+      case 'f':
+      case 'c':
+      case 'S':
+      case 'X':
+      case 'M':
+      case 'U':
+      case 'O':
         return ParseAllocatorEvent(kind, rest);
       default:
-        return Error("unknown record '" + whole + "'; expected one of ! = o m a f c S X M U O # t");
+        return Error("unknown record '" + whole +
+                     "'; expected one of ! = o m a f c S X M U O # t w r");
     }
   }
 
@@ -99,8 +111,7 @@ class Parser {
     }
     if (version > Trace::kFormatVersion || version < 1) {
       return Error("trace format version " + std::to_string(version) +
-                   ", this program reads versions up to " +
-                   std::to_string(Trace::kFormatVersion));
+                   ", this program reads versions up to " + std::to_string(Trace::kFormatVersion));
     }
     return {};
   }
@@ -113,20 +124,37 @@ class Parser {
                     ParseNumber(TakeField(&rest), &event.stream) && event.stream >= 0;
     if (!ok) return Error("expected 'KIND ADDR(hex) BYTES STREAM [OP MODULE]'");
     if (!rest.empty()) {
-      std::int32_t op = -1;
-      std::int32_t module = -1;
-      if (!ParseNumber(TakeField(&rest), &op) || !ParseNumber(TakeField(&rest), &module) ||
-          !rest.empty()) {
-        return Error("expected OP and MODULE ids after STREAM");
-      }
-      if (op < -1 || op >= static_cast<std::int32_t>(trace_.operators.size()) || module < -1 ||
-          module >= static_cast<std::int32_t>(trace_.modules.size())) {
-        return Error("an operator or module id that no line before defines");
-      }
-      event.op = static_cast<OperatorId>(op);
-      event.module = static_cast<ModuleId>(module);
+      if (Status status = ParseIds(&rest, &event.op, &event.module); !status.ok()) return status;
+      if (!rest.empty()) return Error("expected OP and MODULE ids after STREAM");
     }
     trace_.events.push_back(event);
+    return {};
+  }
+
+  Status ParseIds(std::string_view* rest, OperatorId* op_id, ModuleId* module_id) {
+    std::int32_t op = -1;
+    std::int32_t module = -1;
+    if (!ParseNumber(TakeField(rest), &op) || !ParseNumber(TakeField(rest), &module)) {
+      return Error("expected OP and MODULE ids");
+    }
+    if (op < -1 || op >= static_cast<std::int32_t>(trace_.operators.size()) || module < -1 ||
+        module >= static_cast<std::int32_t>(trace_.modules.size())) {
+      return Error("an operator or module id that no line before defines");
+    }
+    *op_id = static_cast<OperatorId>(op);
+    *module_id = static_cast<ModuleId>(module);
+    return {};
+  }
+
+  Status ParseConvolution(std::string_view rest) {
+    ConvolutionCall call;
+    call.position = trace_.events.size();
+    if (!ParseNumber(TakeField(&rest), &call.workspace, 16)) {
+      return Error("expected 'w ADDR(hex) OP MODULE KEY'");
+    }
+    if (Status status = ParseIds(&rest, &call.op, &call.module); !status.ok()) return status;
+    call.key = rest;
+    trace_.convolutions.push_back(std::move(call));
     return {};
   }
 
@@ -144,6 +172,18 @@ class Parser {
     }
     event.text = trace_.AddText(rest);
     trace_.events.push_back(event);
+    return {};
+  }
+
+  Status ParseCall(std::string_view rest) {
+    OperatorCall call;
+    call.position = trace_.events.size();
+    if (!ParseNumber(TakeField(&rest), &call.events) || call.events > call.position) {
+      return Error("expected 'r EVENTS OP MODULE KEY'");
+    }
+    if (Status status = ParseIds(&rest, &call.op, &call.module); !status.ok()) return status;
+    call.key = rest;
+    trace_.operator_calls.push_back(std::move(call));
     return {};
   }
 

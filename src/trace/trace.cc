@@ -6,8 +6,8 @@ namespace memmodel {
 namespace {
 
 constexpr std::array<std::string_view, 9> kRoleNames = {
-    "none",   "weight", "buffer", "gradient",         "optimizer_state",
-    "input",  "output", "loss",   "library_workspace"};
+    "none",  "weight", "buffer", "gradient",         "optimizer_state",
+    "input", "output", "loss",   "library_workspace"};
 constexpr std::array<std::string_view, 5> kPhaseNames = {"none", "load", "forward", "backward",
                                                          "optimizer"};
 
@@ -37,9 +37,8 @@ std::string_view Trace::OperatorName(OperatorId id) const {
 }
 
 std::string_view Trace::ModulePath(ModuleId id) const {
-  return InRange(id, modules.size())
-             ? std::string_view(modules[static_cast<std::size_t>(id)].path)
-             : std::string_view();
+  return InRange(id, modules.size()) ? std::string_view(modules[static_cast<std::size_t>(id)].path)
+                                     : std::string_view();
 }
 
 std::string_view Trace::Text(TextId id) const {

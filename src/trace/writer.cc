@@ -36,6 +36,20 @@ void AppendEvent(const Trace& trace, const Event& event, bool with_ids, std::str
   out->push_back('\n');
 }
 
+void AppendConvolution(const ConvolutionCall& call, std::string* out) {
+  char line[64];
+  std::snprintf(line, sizeof line, "w %" PRIx64 " %d %d ", call.workspace,
+                static_cast<int>(call.op), static_cast<int>(call.module));
+  out->append(line).append(call.key).push_back('\n');
+}
+
+void AppendCall(const OperatorCall& call, std::string* out) {
+  char line[64];
+  std::snprintf(line, sizeof line, "r %zu %d %d ", call.events, static_cast<int>(call.op),
+                static_cast<int>(call.module));
+  out->append(line).append(call.key).push_back('\n');
+}
+
 }  // namespace
 
 std::string FormatTrace(const Trace& trace, TraceDetail detail) {
@@ -51,7 +65,18 @@ std::string FormatTrace(const Trace& trace, TraceDetail detail) {
       out.append(" ").append(module.path).push_back('\n');
     }
   }
-  for (const Event& event : trace.events) AppendEvent(trace, event, full, &out);
+  auto convolution = trace.convolutions.begin();
+  auto call = trace.operator_calls.begin();
+  for (std::size_t i = 0; i <= trace.events.size(); ++i) {
+    for (; full && convolution != trace.convolutions.end() && convolution->position <= i;
+         ++convolution) {
+      AppendConvolution(*convolution, &out);
+    }
+    for (; full && call != trace.operator_calls.end() && call->position <= i; ++call) {
+      AppendCall(*call, &out);
+    }
+    if (i < trace.events.size()) AppendEvent(trace, trace.events[i], full, &out);
+  }
   return out;
 }
 

@@ -1,8 +1,13 @@
 #include "src/tracer/recorder.h"
 
+#include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <dlfcn.h>
 
 #include <utility>
+
+#include "src/tracer/call_key.h"
+#include "src/vgpu/control.h"
 
 namespace memmodel::tracer {
 namespace {
@@ -62,6 +67,21 @@ struct Recorder::Shared {
         streams.try_emplace(entry.stream_, static_cast<std::int32_t>(streams.size())).first->second;
     trace.events.push_back(event);
   }
+
+  void AddConvolution(const char* key, std::uint64_t workspace) {
+    // Only by default is the plan the heuristic's first, as whoever asks for the key gets it.
+    const at::Context& context = at::globalContext();
+    if (context.benchmarkCuDNN() || context.deterministicCuDNN() ||
+        context.deterministicAlgorithms()) {
+      return;
+    }
+    ConvolutionCall call{
+        .workspace = workspace, .op = CurrentOperator(), .module = CurrentModule(), .key = key};
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!recording) return;
+    call.position = trace.events.size();
+    trace.convolutions.push_back(std::move(call));
+  }
 };
 
 Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
@@ -70,6 +90,48 @@ Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
       [shared = shared_](const c10::CachingDeviceAllocator::TraceEntry& entry) {
         shared->Add(entry);
       });
+  WatchCalls();
+  // There is no such function where a real GPU is used.
+  const auto watch = reinterpret_cast<decltype(&memmodel_vgpu_on_convolution)>(
+      dlsym(RTLD_DEFAULT, "memmodel_vgpu_on_convolution"));
+  if (watch == nullptr) return;
+  watch(
+      [](void* context, const char* key, std::uint64_t workspace) {
+        (*static_cast<std::shared_ptr<Shared>*>(context))->AddConvolution(key, workspace);
+      },
+      new std::shared_ptr<Shared>(shared_));  // as long as the watcher: to the end of the process
+}
+
+// After WatchOperators: its callbacks are then called first.
+void Recorder::WatchCalls() {
+  struct Running : at::ObserverContext {
+    OperatorCall call;
+    std::size_t first = 0;  // event
+  };
+  static auto* const shared = new std::shared_ptr<Shared>(shared_);
+  const auto begin = [](const at::RecordFunction& function) {
+    std::unique_ptr<at::ObserverContext> none;
+    std::string key = CallKey(function);
+    if (key.empty()) return none;
+    auto running = std::make_unique<Running>();
+    running->call.key = std::move(key);
+    running->call.op = CurrentOperator();
+    running->call.module = CurrentModule();
+    const std::lock_guard<std::mutex> lock((*shared)->mutex);
+    running->first = (*shared)->trace.events.size();
+    return std::unique_ptr<at::ObserverContext>(std::move(running));
+  };
+  const auto end = [](const at::RecordFunction&, at::ObserverContext* context) {
+    auto* running = dynamic_cast<Running*>(context);
+    if (running == nullptr) return;
+    const std::lock_guard<std::mutex> lock((*shared)->mutex);
+    if (!(*shared)->recording) return;
+    running->call.position = (*shared)->trace.events.size();
+    running->call.events = running->call.position - running->first;
+    (*shared)->trace.operator_calls.push_back(std::move(running->call));
+  };
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(begin, end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
 void Recorder::Mark(std::string_view text) {

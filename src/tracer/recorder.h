@@ -34,6 +34,7 @@ class Recorder {
 
  private:
   struct Shared;
+  void WatchCalls();
   std::shared_ptr<Shared> shared_;
 };
 

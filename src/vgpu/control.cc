@@ -122,6 +122,11 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_on_unknown_read(memmodel_vgpu_unknown_re
   State::Get().OnUnknownRead(reader, context);
 }
 
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_on_convolution(memmodel_vgpu_convolution_fn watcher,
+                                                       void* context) {
+  State::Get().OnConvolution(watcher, context);
+}
+
 MEMMODEL_VGPU_EXPORT int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination) {
   return State::Get().Peek(address, size, destination) ? 1 : 0;
 }

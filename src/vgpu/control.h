@@ -47,6 +47,13 @@ void memmodel_vgpu_forget(uint64_t address, uint64_t size);
 uint64_t memmodel_vgpu_block_out(uint64_t address);
 void memmodel_vgpu_block_back(uint64_t address);
 
+// The program executed a convolution of cuDNN's backend API: `key` says which, as in a
+// calibrated table (docs/cudnn.md), `workspace` is the address of its workspace, 0 if it
+// has none. Called in the thread that executes; only where the key says all that the
+// plan depends on.
+typedef void (*memmodel_vgpu_convolution_fn)(void* context, const char* key, uint64_t workspace);
+void memmodel_vgpu_on_convolution(memmodel_vgpu_convolution_fn watcher, void* context);
+
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
 // [{"function":"cudaX","count":n}],"accepted":[...],"approximate":[...],"modules_loaded":n,
 // "code_bytes":n,"cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,

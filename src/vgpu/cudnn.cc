@@ -30,7 +30,9 @@ cudnnStatus_t SetAttribute(Record& record, cudnnBackendAttributeName_t name,
                            cudnnBackendAttributeType_t type, std::int64_t count,
                            const void* values) {
   if (record.final) return CUDNN_STATUS_NOT_INITIALIZED;
-  if (IsVariantPack(record)) return CUDNN_STATUS_SUCCESS;
+  if (IsVariantPack(record) && name != CUDNN_ATTR_VARIANT_PACK_WORKSPACE) {
+    return CUDNN_STATUS_SUCCESS;
+  }
   // The device's properties stand for handles and for devices by number.
   if (type == CUDNN_TYPE_HANDLE || record.type == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
     return CUDNN_STATUS_SUCCESS;
@@ -135,6 +137,24 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
     Answers::Get().Flush();
   }
   return status;
+}
+
+// Executes nothing; says which convolution would have been.
+MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+                                                       cudnnBackendDescriptor_t variant_pack) {
+  static memmodel_vgpu_call call = {"cudnnBackendExecute", 0, nullptr};
+  memmodel_vgpu_accept(&call);
+  if (plan == nullptr || variant_pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  std::string key;
+  std::uint64_t workspace = 0;
+  {
+    const std::lock_guard<std::mutex> lock(Answers::Mutex());
+    key = WholeKey(Of(plan)->record);
+    workspace = static_cast<std::uint64_t>(
+        Of(variant_pack)->record->Number(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0, 0));
+  }
+  if (!key.empty()) State::Get().TellConvolution(key.c_str(), workspace);
+  return CUDNN_STATUS_SUCCESS;
 }
 
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t* stream) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "src/vgpu/calls.h"
 #include "src/vgpu/cudnn_properties.h"
@@ -64,6 +65,49 @@ const char* TypeName(std::int64_t type, ElementType* element) {
   }
 }
 
+std::string KeyOf(const char* op, const char* type, const Record& x, const Record& w,
+                  const Record& convolution, const ConvolutionPlan& plan) {
+  const auto spatial =
+      static_cast<std::size_t>(convolution.Number(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0, 0));
+  std::string key = std::string(op) + " " + type;
+  const auto add = [&](const Record& record, Name name, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      key.append(" ").append(std::to_string(record.Number(name, i, 0)));
+    }
+  };
+  add(x, CUDNN_ATTR_TENSOR_DIMENSIONS, 0, 2 + spatial);
+  add(w, CUDNN_ATTR_TENSOR_DIMENSIONS, 0, 1);
+  add(w, CUDNN_ATTR_TENSOR_DIMENSIONS, 2, 2 + spatial);
+  for (const Name name :
+       {CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+        CUDNN_ATTR_CONVOLUTION_DILATIONS}) {
+    add(convolution, name, 0, spatial);
+  }
+  return key + " " + std::to_string(plan.shape.groups) + (plan.channels_last ? " 1" : " 0");
+}
+
+// Whether `tensor` is as torch lays out one whose storage it made itself: dense, in the
+// order of the key, at an address of the alignment that torch looks for.
+bool Plain(const Record& tensor, bool channels_last) {
+  const Record::Attribute* sizes = tensor.Find(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  if (sizes == nullptr || tensor.Number(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 0, 0) != 32) return false;
+  const auto size = [&](std::size_t i) {
+    return tensor.Number(CUDNN_ATTR_TENSOR_DIMENSIONS, i, 0);
+  };
+  const auto count = static_cast<std::size_t>(sizes->count);
+  std::int64_t expected = 1;
+  const auto dense = [&](std::size_t i) {
+    const bool right = size(i) == 1 || tensor.Number(CUDNN_ATTR_TENSOR_STRIDES, i, 0) == expected;
+    expected *= size(i);
+    return right;
+  };
+  if (channels_last && !dense(1)) return false;
+  for (std::size_t i = count; i-- > 0;) {
+    if (!(channels_last && i == 1) && !dense(i)) return false;
+  }
+  return true;
+}
+
 bool Describe(const Record& operation, const Places& places, ConvolutionPlan* plan) {
   const RecordPtr x = PartOf(operation, places.x);
   const RecordPtr w = PartOf(operation, places.w);
@@ -75,7 +119,6 @@ bool Describe(const Record& operation, const Places& places, ConvolutionPlan* pl
   const auto size = [](const RecordPtr& tensor, std::size_t i) {
     return tensor->Number(CUDNN_ATTR_TENSOR_DIMENSIONS, i, 0);
   };
-  const auto of = [&](Name name, std::size_t i) { return convolution->Number(name, i, 0); };
   // The depth of 3-D counts with the height: only products of the two are used.
   const auto height = [&](const RecordPtr& tensor) {
     return size(tensor, 2) * (spatial == 3 ? size(tensor, 3) : 1);
@@ -102,22 +145,7 @@ bool Describe(const Record& operation, const Places& places, ConvolutionPlan* pl
     plan->channels_last = tensor->Number(CUDNN_ATTR_TENSOR_STRIDES, 1, 0) == 1;
     break;
   }
-  if (spatial == 3) return true;
-  char key[256];
-  std::snprintf(key, sizeof key,
-                "%s %s %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %lld %d",
-                places.name, type, static_cast<long long>(shape.n), static_cast<long long>(shape.c),
-                static_cast<long long>(shape.h), static_cast<long long>(shape.w),
-                static_cast<long long>(shape.k), static_cast<long long>(shape.r),
-                static_cast<long long>(shape.s),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 0)),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, 1)),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 0)),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, 1)),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 0)),
-                static_cast<long long>(of(CUDNN_ATTR_CONVOLUTION_DILATIONS, 1)),
-                static_cast<long long>(shape.groups), plan->channels_last ? 1 : 0);
-  plan->key = key;
+  plan->key = KeyOf(places.name, type, *x, *w, *convolution, *plan);
   return true;
 }
 
@@ -259,11 +287,10 @@ bool AsksCublasLt(const ConvolutionPlan& plan) {
   return plan.choice.engine == engine && plan.choice.workspace > 0;
 }
 
-}  // namespace
-
-std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
-  const RecordPtr config = PartOf(*plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  if (config == nullptr) return std::nullopt;
+// The one convolution that the plan is for; null if it is for something else.
+std::pair<RecordPtr, const Places*> OperationOf(const Record& plan) {
+  const RecordPtr config = PartOf(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  if (config == nullptr) return {};
   // A configuration comes from a heuristic of the graph, or is the program's own.
   RecordPtr graph;
   if (config->parent != nullptr) {
@@ -271,18 +298,41 @@ std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
   } else if (const RecordPtr engine = PartOf(*config, CUDNN_ATTR_ENGINECFG_ENGINE)) {
     graph = PartOf(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
   }
-  if (graph == nullptr) return std::nullopt;
+  if (graph == nullptr) return {};
   const Record::Attribute* operations = graph->Find(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  if (operations == nullptr || operations->parts.size() != 1) return std::nullopt;
-  ConvolutionPlan described;
+  if (operations == nullptr || operations->parts.size() != 1) return {};
   for (const Places& places : kPlaces) {
-    const Record& operation = *operations->parts.front();
-    if (operation.type != places.type) continue;
-    if (!Describe(operation, places, &described)) return std::nullopt;
-    DescribeChoice(config, &described.choice);
-    return described;
+    if (operations->parts.front()->type == places.type) return {operations->parts.front(), &places};
   }
-  return std::nullopt;
+  return {};
+}
+
+}  // namespace
+
+std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan) {
+  ConvolutionPlan described;
+  const auto [operation, places] = OperationOf(*plan);
+  if (operation == nullptr || !Describe(*operation, *places, &described)) return std::nullopt;
+  DescribeChoice(PartOf(*plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG), &described.choice);
+  return described;
+}
+
+std::string WholeKey(const RecordPtr& plan) {
+  ConvolutionPlan described;
+  const auto [operation, places] = OperationOf(*plan);
+  if (operation == nullptr || !Describe(*operation, *places, &described)) return {};
+  for (const Name name : {places->x, places->w, places->y}) {
+    if (!Plain(*PartOf(*operation, name), described.channels_last)) return {};
+  }
+  const RecordPtr convolution = PartOf(*operation, places->convolution);
+  const auto spatial = convolution->Number(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0, 0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(spatial); ++i) {
+    if (convolution->Number(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i, 0) !=
+        convolution->Number(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i, 0)) {
+      return {};
+    }
+  }
+  return described.key;
 }
 
 std::int64_t DeviceWorkspace(const RecordPtr& plan, std::int64_t bytes) {

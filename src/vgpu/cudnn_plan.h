@@ -12,10 +12,11 @@
 
 namespace memmodel::vgpu {
 
-// The convolution of an operation graph that consists of one 2-D or 3-D convolution, and, for
-// 2-D, how it is keyed in a calibrated table (else empty):
+// The convolution of an operation graph that consists of one 2-D or 3-D convolution, and how
+// it is keyed:
 //   op type N C H W K R S padH padW strideH strideW dilationH dilationW groups channels_last
-// op: fwd, dgrad, wgrad; type: f32, f16, bf16; K output channels, C all input channels.
+// op: fwd, dgrad, wgrad; type: f32, f16, bf16; K output channels, C all input channels. In
+// 3-D three numbers stand in place of each two.
 struct ConvolutionPlan {
   ConvolutionShape shape;
   bool channels_last = false;
@@ -23,6 +24,10 @@ struct ConvolutionPlan {
   EngineChoice choice;
 };
 std::optional<ConvolutionPlan> DescribePlan(const RecordPtr& plan);
+
+// The key of the plan's convolution if the key says all of it: dense tensors at aligned
+// addresses, the same padding at both ends. Else empty.
+std::string WholeKey(const RecordPtr& plan);
 
 // The workspace of a finalized plan for which the library, which saw no
 // device, says `bytes`: what a calibrated table says, if it has the same

@@ -57,9 +57,9 @@ State::State()
       cache_folder_(Environment("MEMMODEL_VGPU_CACHE")),
       log_path_(Environment("MEMMODEL_VGPU_LOG")) {
   const std::string path = Environment("MEMMODEL_VGPU_DEVICE");
-  Result<DeviceSpec> spec =
-      path.empty() ? Status::BadInput("MEMMODEL_VGPU_DEVICE names no device file")
-                   : ReadDeviceFile(path);
+  Result<DeviceSpec> spec = path.empty()
+                                ? Status::BadInput("MEMMODEL_VGPU_DEVICE names no device file")
+                                : ReadDeviceFile(path);
   if (!spec.ok()) {
     std::fprintf(stderr, "memmodel: no virtual GPU: %s\n", spec.status().message().c_str());
     return;
@@ -85,7 +85,8 @@ std::uint64_t State::TotalBytes(int device) const {
 
 std::uint64_t State::FreeBytes(int device) const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const std::uint64_t total = memory_.total(device) == 0 ? spec_.total_bytes : memory_.total(device);
+  const std::uint64_t total =
+      memory_.total(device) == 0 ? spec_.total_bytes : memory_.total(device);
   const std::uint64_t taken = memory_.context(device) + memory_.used(device);
   return taken < total ? total - taken : 0;
 }
@@ -225,6 +226,20 @@ void State::OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context) {
   const std::lock_guard<std::mutex> lock(mutex_);
   reader_ = reader;
   reader_context_ = context;
+}
+
+void State::OnConvolution(memmodel_vgpu_convolution_fn watcher, void* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  watcher_ = watcher;
+  watcher_context_ = context;
+}
+
+void State::TellConvolution(const char* key, std::uint64_t workspace) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const memmodel_vgpu_convolution_fn watcher = watcher_;
+  void* const context = watcher_context_;
+  lock.unlock();
+  if (watcher != nullptr) watcher(context, key, workspace);
 }
 
 bool State::CountKernel(int device) {

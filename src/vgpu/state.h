@@ -78,6 +78,9 @@ class MEMMODEL_VGPU_EXPORT State {
   void BlockBack(std::uint64_t address);
   bool Peek(std::uint64_t address, std::uint64_t size, void* destination) const;
   void OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context);
+  void OnConvolution(memmodel_vgpu_convolution_fn watcher, void* context);
+  // Tells the watcher, if there is one.
+  void TellConvolution(const char* key, std::uint64_t workspace);
 
   // Something was launched that may write device memory.
   void CountLaunch() { launches_.fetch_add(1, std::memory_order_relaxed); }
@@ -126,6 +129,8 @@ class MEMMODEL_VGPU_EXPORT State {
   std::uint64_t blocks_handed_out_ = 0;
   memmodel_vgpu_unknown_read_fn reader_ = nullptr;
   void* reader_context_ = nullptr;
+  memmodel_vgpu_convolution_fn watcher_ = nullptr;
+  void* watcher_context_ = nullptr;
 
   std::atomic<std::uint64_t> unknown_reads_ = 0;
   std::atomic<std::uint64_t> launches_ = 0;

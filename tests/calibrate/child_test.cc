@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "memmodel/calibrate.h"
+#include "src/calibrate/ask_workspaces.h"
 #include "src/calibrate/plan_file.h"
 
 namespace fs = std::filesystem;
@@ -54,6 +55,30 @@ TEST_CASE("figures and plans end up where predictions look first") {
   CHECK(done->plans < 2 * 3 * 53);
   CHECK(done->plans % 2 == 1);  // pairs, and the one that was asked by its key
   fs::remove_all(folder);
+}
+
+// By hand from gpu_reduce_kernel (torch's Reduce.cuh), 3,072 sums of 1,576 floats each on
+// 132 multiprocessors of 2,048 threads: 4 outputs a thread, blocks of 32 x 4 threads, 24 of
+// them; 394 values a thread are more than 256, so 25 blocks (of 16 values a thread) share
+// each sum. They leave 4 bytes * 3,072 * 25 * 32 * 4, and 24 semaphores of 4 bytes. Of
+// 1,000 sums of 8 nothing is shared.
+TEST_CASE("workspaces of a reduction and of a convolution are asked without a network") {
+  ChildOptions child;
+  child.program = MEMMODEL_BINARY_DIR "/memmodel-trace";
+  child.environment = {{"MEMMODEL_VGPU_DEVICE", MEMMODEL_SOURCE_DIR "/data/devices/h200.json"}};
+  const std::string large = "aten::sum.dim_IntList Float(1576,3072;3072,1;0) [0] true none";
+  const std::string small = "aten::sum.dim_IntList Float(8,1000;1000,1;0) [0] true none";
+  const std::string plan = "dgrad bf16 16 1024 14 14 2048 1 1 0 0 2 2 1 1 1 0";
+  const Result<WorkspaceAnswers> answers =
+      AskWorkspaces(child, DeviceKind::kVirtual,
+                    {large, plan, small, "aten::sum.no_such Float(8;1;0)", "aten::sum Float(8;1)",
+                     "aten::sum.dim_IntList Float(8;1;0) [7] true none", "aten::sum"},
+                    2);
+  REQUIRE_MESSAGE(answers.ok(), answers.status().message());
+  CHECK(answers->size() == 3);
+  CHECK(answers->at(large) == std::vector<Bytes>{39321600, 96});
+  CHECK(answers->at(small).empty());
+  CHECK(answers->at(plan) == std::vector<Bytes>{9633939});  // measured, data/cudnn/h200.plans
 }
 
 TEST_CASE("a convolution that is none is refused before anything is asked") {

@@ -95,6 +95,15 @@ TEST_CASE("an answer of the child that is none is an error") {
   CHECK_FALSE(
       ParseCalibrationAnswer(R"({"calibrated":1,"cudnn_version":91900,"plans":[]})", 1).ok());
   CHECK_FALSE(ParseCalibrationAnswer("nonsense", 0).ok());
+  const Result<CalibrationAnswer> operators = ParseCalibrationAnswer(
+      R"({"calibrated":1,"cudnn_version":91900,"plans":[],"operators":[[640,8],[],null]})", 0, 3);
+  REQUIRE(operators.ok());
+  CHECK(operators->operators[0] == std::vector<Bytes>{640, 8});
+  CHECK(operators->operators[1] == std::vector<Bytes>{});
+  CHECK_FALSE(operators->operators[2].has_value());
+  CHECK_FALSE(ParseCalibrationAnswer(
+                  R"({"calibrated":1,"cudnn_version":91900,"plans":[],"operators":[[]]})", 0, 3)
+                  .ok());
   const Result<CalibrationAnswer> refused = ParseCalibrationAnswer(
       R"({"error":{"code":"unavailable","message":"no CUDA device found"}})", 0);
   REQUIRE_FALSE(refused.ok());

@@ -179,7 +179,7 @@ TEST_CASE("trace writes what it was asked to write") {
   CheckMessage(Run("trace --model x.pt --gpu h200"), 2, "--output");
   const Outcome outcome = Run("trace --model x.pt --gpu h200 --batch 4 --output " + file.string());
   CHECK(outcome.code == 0);
-  CHECK(Contains(ReadAll(file), "! memmodel-trace 1"));
+  CHECK(Contains(ReadAll(file), "! memmodel-trace 2"));
   CheckMessage(Run("trace --model x.pt --gpu h200 --output /nowhere/x.trace"), 2, "/nowhere");
 }
 

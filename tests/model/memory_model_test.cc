@@ -29,6 +29,63 @@ TEST_CASE("batches that were not traced are answered as if they had been") {
   }
 }
 
+TEST_CASE("workspaces that cuDNN was asked for are exact, also where there are none") {
+  const std::vector<Trace> traces = test::ConvolutionSamples({1, 7, 8, 64});
+  const Result<std::vector<std::string>> keys = MemoryModel::WorkspaceKeys(traces, 64);
+  REQUIRE(keys.ok());
+  CHECK(keys->size() == 64);  // one a batch, though two steps ask it
+  for (const std::string& key : *keys) CHECK(test::Workspaces(64).contains(key));
+  ModelOptions options;
+  options.workspaces = test::Workspaces(64);
+  const Result<MemoryModel> model = MemoryModel::Fit(traces, options);
+  REQUIRE(model.ok());
+  CHECK(model->fitted_sizes().empty());
+  CHECK(model->order_changes().empty());
+  CHECK(model->statistics().planned == 2);
+  for (const std::int64_t b : {2, 3, 5, 6, 9, 33, 63}) {
+    CAPTURE(b);
+    CHECK(model->At(b)->basis == ModelBasis::kExact);
+    CHECK(model->At(b)->allocated == test::WalkedPeak(test::Sample(b)));
+    CHECK(model->RequestedPeak(b) == test::WalkedPeak(test::Sample(b)));
+    std::size_t requests = 0;
+    for (const Event& event : model->Synthesise(b).events) {
+      requests += event.kind == EventKind::kAlloc;
+      CHECK((event.kind != EventKind::kAlloc || event.size > 0));
+    }
+    CHECK(requests == (b < 8 ? 16 : 14));
+  }
+}
+
+TEST_CASE("a workspace is exact as far as cuDNN was asked") {
+  const std::vector<Trace> traces = test::ConvolutionSamples({2, 4, 16, 64});
+  ModelOptions options;
+  options.workspaces = test::Workspaces(10);
+  const Result<MemoryModel> model = MemoryModel::Fit(traces, options);
+  REQUIRE(model.ok());
+  CHECK(model->At(10)->basis == ModelBasis::kExact);
+  CHECK(model->At(11)->basis == ModelBasis::kInterpolated);
+}
+
+TEST_CASE("answers that a traced batch contradicts are not used") {
+  const std::vector<Trace> traces = test::ConvolutionSamples({2, 4, 16, 64});
+  ModelOptions options;
+  options.workspaces = test::Workspaces(64);
+  options.workspaces.at(test::SampleKey(4)) = {512};
+  const Result<MemoryModel> model = MemoryModel::Fit(traces, options);
+  REQUIRE(model.ok());
+  CHECK(model->At(3)->basis == ModelBasis::kInterpolated);
+  CHECK(model->fitted_sizes().size() == 1);
+}
+
+TEST_CASE("a trace that does not say what was convolved goes with others of its kind") {
+  std::vector<Trace> traces = test::ConvolutionSamples({2, 4, 16, 64});
+  traces[1] = test::Sample(4);
+  CHECK(MemoryModel::WorkspaceKeys(traces, 64)->empty());
+  const Result<MemoryModel> model = MemoryModel::Fit(traces);
+  REQUIRE(model.ok());
+  CHECK(model->order_changes().size() == 1);  // as without any
+}
+
 TEST_CASE("what keeps a model from being exact is named") {
   const MemoryModel model = Fitted({1, 7, 8, 64});
   REQUIRE(model.fitted_sizes().size() == 1);

@@ -20,6 +20,16 @@ MemoryModel Model() {
   return *std::move(model);
 }
 
+MemoryModel PlannedModel() {
+  const std::vector<Trace> traces = test::ConvolutionSamples({1, 7, 8, 64});
+  ModelOptions options;
+  options.curve_batches = 20;
+  options.workspaces = test::Workspaces(64);
+  Result<MemoryModel> model = MemoryModel::Fit(traces, options);
+  REQUIRE(model.ok());
+  return *std::move(model);
+}
+
 std::string Text(const MemoryModel& model) {
   const Result<std::string> text = GzipExpand(model.Format(), 1 << 24, "model");
   REQUIRE(text.ok());
@@ -48,10 +58,39 @@ TEST_CASE("what is read answers as what was written") {
 
 TEST_CASE("a newer format is refused with both numbers") {
   std::string text = Text(Model());
-  text.replace(text.find("memmodel-model 1"), 16, "memmodel-model 2");
+  text.replace(text.find("memmodel-model 2"), 16, "memmodel-model 3");
   const Status status = MemoryModel::Parse(text, "m").status();
   CHECK(status.code() == StatusCode::kBadInput);
-  CHECK(status.message() == "m has model format version 2, this program reads versions up to 1");
+  CHECK(status.message() == "m has model format version 3, this program reads versions up to 2");
+}
+
+TEST_CASE("a model of version 1 is read") {
+  std::string text = Text(Model());
+  text.replace(text.find("memmodel-model 2"), 16, "memmodel-model 1");
+  CHECK(MemoryModel::Parse(text, "m").ok());
+}
+
+TEST_CASE("pieces of a planned workspace are written and read, in order and from batch 1") {
+  const MemoryModel model = PlannedModel();
+  const std::string text = Text(model);
+  // 65536 at 1..7, 0 from 8 on; then the traced sizes.
+  CHECK(text.find("\ns p 64 2 1 65536 0 8 0 0 1 65536 7 65536 8 0 64 0\n") != std::string::npos);
+  const Result<MemoryModel> read = MemoryModel::Parse(model.Format(), "model");
+  REQUIRE(read.ok());
+  CHECK(Text(*read) == text);
+  CHECK(read->At(5)->basis == ModelBasis::kExact);
+  const auto with = [&](const std::string& pieces) {
+    std::string damaged = text;
+    const std::size_t at = damaged.find("s p 64 2 1 65536 0 8 0 0");
+    damaged.replace(at, 24, pieces);
+    return MemoryModel::Parse(damaged, "m").ok();
+  };
+  CHECK(with("s p 64 2 1 65536 0 9 0 0"));
+  CHECK_FALSE(with("s p 64 2 2 65536 0 8 0 0"));   // nothing at batch 1
+  CHECK_FALSE(with("s p 64 2 1 65536 0 1 0 0"));   // twice
+  CHECK_FALSE(with("s p 64 2 1 65536 0 65 0 0"));  // beyond the last
+  CHECK_FALSE(with("s p 64 9 1 65536 0 8 0 0"));   // more pieces than there are
+  CHECK_FALSE(with("s p 0 1 1 65536 0"));
 }
 
 TEST_CASE("other files are no models") {
@@ -76,11 +115,11 @@ TEST_CASE("a truncated file is refused wherever it ends") {
 
 // Any change is either refused or leaves a model that answers without a crash.
 TEST_CASE("damaged lines do no harm") {
-  const std::string text = Text(Model());
+  const std::string texts[] = {Text(Model()), Text(PlannedModel())};
   std::mt19937 random(5);
   int accepted = 0;
-  for (int round = 0; round < 3000; ++round) {
-    std::string damaged = text;
+  for (int round = 0; round < 6000; ++round) {
+    std::string damaged = texts[round % 2];
     const int changes = 1 + static_cast<int>(random() % 3);
     for (int i = 0; i < changes; ++i) {
       const char* bytes = "0123456789 -afcptsk#.\nqz";

@@ -54,6 +54,15 @@ TEST_CASE("a container that is not called does not part a layer from its paramet
     CHECK(module.path.find("blocks") == std::string::npos);
 }
 
+// Dimensions of size 1 are special to torch: of two batches, 1 is never the one to go by.
+TEST_CASE("batch 1 stands for no other") {
+  const std::vector<Trace> traces = test::Samples({1, 64});
+  const Result<Program> program = BuildProgram(traces);
+  REQUIRE(program.ok());
+  CHECK(program->Nearest(1) == 0);
+  CHECK(program->Nearest(2) == 1);
+}
+
 TEST_CASE("the neighbour that is nearer as a ratio stands for a batch between two") {
   const std::vector<Trace> traces = test::Samples({4, 16});
   const Result<Program> program = BuildProgram(traces);

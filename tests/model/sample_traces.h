@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "memmodel/memory_model.h"
 #include "memmodel/trace.h"
 
 namespace memmodel::test {
@@ -75,6 +76,39 @@ inline std::vector<Trace> Samples(std::initializer_list<std::int64_t> batches) {
   std::vector<Trace> traces;
   for (const std::int64_t b : batches) traces.push_back(Sample(b));
   return traces;
+}
+
+// The same, with what conv1 convolves: two frames a sample.
+inline std::string SampleKey(std::int64_t b) {
+  return "fwd f32 " + std::to_string(2 * b) + " 1 16 16 2 1 1 0 0 1 1 1 1 1 0";
+}
+
+inline std::vector<Trace> ConvolutionSamples(std::initializer_list<std::int64_t> batches) {
+  std::vector<Trace> traces;
+  for (const std::int64_t b : batches) {
+    std::string text = SampleText(b);
+    const std::string before = "\na 40 ", call = " 0 1 " + SampleKey(b);
+    for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos;) {
+      // Between request and release of the workspace, or where there would be one.
+      const std::size_t release = b < 8 ? text.rfind("\nf 30 ", at) : at;
+      text.insert(release, (b < 8 ? "\nw 30" : "\nw 0") + call);
+      at = text.find(before, at) + 1;
+    }
+    Result<Trace> trace = ParseTrace(text, "sample");
+    REQUIRE(trace.ok());
+    REQUIRE(trace->convolutions.size() == 2);
+    traces.push_back(*std::move(trace));
+  }
+  return traces;
+}
+
+// What cuDNN would answer for the sample's convolution at batches 1..last.
+inline WorkspaceAnswers Workspaces(std::int64_t last) {
+  WorkspaceAnswers answers;
+  for (std::int64_t b = 1; b <= last; ++b) {
+    answers.emplace(SampleKey(b), std::vector<Bytes>{b < 8 ? 65536 : 0});
+  }
+  return answers;
 }
 
 // The highest sum of live requests, each rounded up to 512 bytes, by walking `trace`.

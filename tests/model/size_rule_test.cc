@@ -45,6 +45,24 @@ TEST_CASE("a table on a line follows it beyond its points, but is not exact") {
   CHECK(rule.RangeAt(6).high == 8000);
 }
 
+TEST_CASE("answers become pieces, and beyond them the traced sizes are a table") {
+  // Flat, a line, one alone, and flat again.
+  const std::vector<Bytes> answers = {512, 512, 512, 1000, 2000, 3000, 77, 5, 5};
+  const SizeRule rule = PlannedOf({{1, 512}, {8, 5}, {16, 13}}, answers);
+  CHECK(rule.pieces.size() == 4);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto batch = static_cast<std::int64_t>(i) + 1;
+    CAPTURE(batch);
+    CHECK(rule.At(batch) == answers[i]);
+    CHECK(rule.ExactAt(batch));
+    CHECK(rule.RangeAt(batch).low == rule.RangeAt(batch).high);
+  }
+  CHECK_FALSE(rule.ExactAt(10));
+  CHECK(rule.At(12) == 9);
+  CHECK(rule.RangeAt(12).low == 5);
+  CHECK(rule.RangeAt(12).high == 13);
+}
+
 TEST_CASE("sizes beyond any device saturate and do not overflow") {
   SizeRule rule{.kind = SizeRule::Kind::kQuadratic,
                 .c0 = SizeRule::kLargest,

@@ -61,6 +61,32 @@ TEST_CASE("a trace knows operators, modules and roles") {
   CHECK(peak <= run.answers[1]["peak"]["allocated_bytes"].get<std::int64_t>());
 }
 
+// Its 53 convolutions run forward and backward, the first without a gradient of its input.
+// With cudnn.benchmark the plan is whichever was fastest, and no key says which.
+TEST_CASE("a trace says what cuDNN convolved, where the plan is the heuristic's") {
+  for (const bool benchmark : {false, true}) {
+    CAPTURE(benchmark);
+    const std::string path = TemporaryFile("convolutions.txt", "");
+    const auto run = RunChild({Job("resnet50.pt", {{"cudnn_benchmark", benchmark}}),
+                               Probe(1, 2, {{"steps", 1}, {"trace", path}})});
+    REQUIRE(run.answers.size() == 2);
+    REQUIRE(run.answers[1]["outcome"] == "ok");
+    const auto trace = memmodel::ReadTrace(path);
+    REQUIRE(trace.ok());
+    REQUIRE(trace->convolutions.size() == (benchmark ? 0 : 3 * 53 - 1));
+    if (benchmark) continue;
+    CHECK(trace->convolutions[0].key == "fwd f32 2 3 224 224 64 7 7 3 3 2 2 1 1 1 0");
+    CHECK(trace->ModulePath(trace->convolutions[0].module) == "conv1");
+    for (const auto& call : trace->convolutions) {
+      if (call.workspace == 0) continue;
+      const Event& before = trace->events[call.position - 1];
+      CHECK(before.kind == EventKind::kAlloc);
+      CHECK(before.address == call.workspace);
+      CHECK(trace->events[call.position].kind == EventKind::kFree);
+    }
+  }
+}
+
 // The requests and releases of an inference step at batch 16 up to the end of forward, in units
 // of 512 bytes; the first is the input.
 std::string ForwardEvents(const std::string& model, const std::string& precision) {
