@@ -192,7 +192,7 @@ def parse_input(spec):
 
 
 class AsInTheRun(torch.overrides.TorchFunctionMode):
-    """While a network is exported, two things are not what they are in a run under autocast, or
+    """While a network is exported, some things are not what they are in a run under autocast, or
     in another data type.
 
     The result of a conversion that has nothing to do is its argument. In the run `x.float()` may
@@ -201,6 +201,9 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
     `x.to(y.dtype)` converts to the data type of the export. The data type of y is read a moment
     before: where the expression of the call, or a variable in it, comes from such a read, the
     call becomes `x.type_as(y)`, and `torch.empty(size, dtype=y.dtype)` becomes `y.new_empty(size)`.
+
+    The least number of the data type of the export, `torch.finfo(x.dtype).min`, is no number of
+    a shorter one. It becomes one of all.
     """
 
     FACTORIES = {torch.empty: "new_empty", torch.zeros: "new_zeros", torch.ones: "new_ones", torch.full: "new_full"}
@@ -215,6 +218,9 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
         if function == torch.Tensor.dtype.__get__:
             self.reads[self.place()] = arguments[0]
             return function(*arguments)
+        if any(isinstance(x, float) for x in (*arguments, *named.values())):
+            arguments = tuple(map(self.of_all_types, arguments))
+            named = {name: self.of_all_types(x) for name, x in named.items()}
         first = arguments[0] if arguments and isinstance(arguments[0], torch.Tensor) else None
         if function in (torch.Tensor.to, torch.Tensor.type, *self.FACTORIES):
             dtypes = [x for x in (*arguments[1:], *named.values()) if isinstance(x, torch.dtype)]
@@ -238,6 +244,11 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
         torch._C._set_value_trace(result, after)
         torch._C._set_value_trace(first, before)
         return result
+
+    @staticmethod
+    def of_all_types(x):
+        least, most = -torch.finfo(torch.float16).max, torch.finfo(torch.float16).max
+        return max(least, min(x, most)) if isinstance(x, float) and abs(x) == torch.finfo(torch.float32).max else x
 
     @staticmethod
     def place():
@@ -625,7 +636,16 @@ def main():
     if options.input:
         inputs = [parse_input(spec) for spec in options.input]
     batch = tuple(torch.zeros([2, *shape], dtype=dtype) for _, shape, dtype in inputs)
-    how = export_script(model, inputs, batch, options.out + ".pt")
+    try:
+        how = export_script(model, inputs, batch, options.out + ".pt")
+    except Exception as error:
+        if "Could not export Python function call" not in str(error):
+            raise
+        found = str(error).split("'")[1]
+        sys.exit(
+            f"{options.model}: {found} is a torch.autograd.Function, which no TorchScript file can hold. "
+            "memmodel run -- python train.py needs no file"
+        )
     print(f"{options.out}.pt: {how}, {os.path.getsize(options.out + '.pt')} bytes")
     if options.pt2:
         export_program(model, batch, options.out + ".pt2")
