@@ -585,11 +585,11 @@ def leaves_autocast(model, batch):
     return any(found)
 
 
-def export_script(model, inputs, batch, path):
+def export_script(model, inputs, batch, path, trace):
     """Scripts or traces `model` into `path`; returns which of the two it was."""
     how = "scripted"
     try:
-        traced = isinstance(model, LossOfTokens) or leaves_autocast(model, batch)
+        traced = trace or isinstance(model, LossOfTokens) or leaves_autocast(model, batch)
         script = None if traced else torch.jit.script(model)
     except Exception:  # scripting fails in many ways; tracing is the other one
         script = None
@@ -625,6 +625,11 @@ def main():
         action="store_true",
         help="transformers: cache no keys and values, as transformers.Trainer does",
     )
+    parser.add_argument(
+        "--trace",
+        action="store_true",
+        help="trace what could be scripted: variables of all functions are seen, but the file is for one mode, training or --eval",
+    )
     parser.add_argument("--eval", action="store_true", help="export for inference")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -637,7 +642,7 @@ def main():
         inputs = [parse_input(spec) for spec in options.input]
     batch = tuple(torch.zeros([2, *shape], dtype=dtype) for _, shape, dtype in inputs)
     try:
-        how = export_script(model, inputs, batch, options.out + ".pt")
+        how = export_script(model, inputs, batch, options.out + ".pt", options.trace)
     except Exception as error:
         if "Could not export Python function call" not in str(error):
             raise

@@ -1,9 +1,11 @@
 #include "src/step/script_graph.h"
 
 #include <ATen/ops/_cudnn_rnn_flatten_weight.h>
+#include <ATen/ops/slice.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <algorithm>
 #include <limits>
@@ -72,9 +74,39 @@ void RewriteDevices(const torch::jit::Module& module) {
   });
 }
 
+namespace {
+
+const torch::jit::RegisterOperators kRegistered({torch::jit::Operator(
+    "memmodel::slice(Tensor(a) self, int dim, int? start, int? end, int step) -> Tensor(a)",
+    [](torch::jit::Stack& stack) {
+      const std::int64_t step = torch::jit::pop(stack).toInt();
+      const auto end = torch::jit::pop(stack).toOptional<std::int64_t>();
+      const auto start = torch::jit::pop(stack).toOptional<std::int64_t>();
+      const std::int64_t dim = torch::jit::pop(stack).toInt();
+      at::Tensor self = torch::jit::pop(stack).toTensor();
+      const bool full = start.value_or(0) == 0 && step == 1 && (!end || self.size(dim) <= *end);
+      torch::jit::push(stack, full ? self : at::slice(self, dim, start, end, step));
+    },
+    c10::AliasAnalysisKind::FROM_SCHEMA)});
+
+// A slice of the first dimension is of one in brackets alone, as far as is known.
+bool InTuple(const Node* slice) {
+  const auto dim = torch::jit::constant_as<std::int64_t>(slice->input(1));
+  if (!dim || *dim != 0) return dim.has_value();
+  static const auto kSelect = c10::Symbol::fromQualString("aten::select");
+  const auto& uses = slice->output()->uses();
+  return std::any_of(uses.begin(), uses.end(), [slice](const torch::jit::Use& use) {
+    if (use.user->kind() != slice->kind() && use.user->kind() != kSelect) return false;
+    return torch::jit::constant_as<std::int64_t>(use.user->input(1)).value_or(0) > 0;
+  });
+}
+
+}  // namespace
+
 void RemoveFullSlices(const torch::jit::Module& module) {
   static const auto kSlice = c10::Symbol::fromQualString("aten::slice");
-  std::vector<Node*> full;
+  static const auto kUnlessFull = c10::Symbol::fromQualString("memmodel::slice");
+  std::vector<Node*> full, maybe;
   VisitAll(module, [&](Node* node) {
     // (self, dim, start, end, step); slices of lists have no dim
     if (node->kind() != kSlice || node->inputs().size() != 5 ||
@@ -88,10 +120,19 @@ void RemoveFullSlices(const torch::jit::Module& module) {
     };
     if (is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1)) {
       full.push_back(node);
+    } else if (InTuple(node)) {
+      maybe.push_back(node);
     }
   });
   for (Node* node : full) {
     node->output()->replaceAllUsesWith(node->input(0));
+    node->destroy();
+  }
+  for (Node* node : maybe) {
+    Node* slice = node->owningGraph()->create(kUnlessFull, node->inputs(), 1)->insertBefore(node);
+    slice->copyMetadata(node);
+    slice->output()->copyMetadata(node->output());
+    node->output()->replaceAllUsesWith(slice->output());
     node->destroy();
   }
 }

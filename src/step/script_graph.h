@@ -10,8 +10,10 @@ namespace memmodel::step {
 // of them become cuda:0, where the network is going to run. No CUDA call is made.
 void RewriteDevices(const torch::jit::Module& module);
 
-// x[:, 0] is one select in eager PyTorch, which passes over full slices; TorchScript
-// writes a slice too, with a node of its own in backward. Takes full slices out.
+// x[:, :n, 0] is one select in eager PyTorch, which passes over slices that are the whole
+// dimension, but where one stands in brackets alone (ATen/TensorIndexing.h of torch 2.11);
+// TorchScript writes slices too, with nodes of their own in backward. Takes full slices out,
+// and has others passed over when they turn out to be full.
 void RemoveFullSlices(const torch::jit::Module& module);
 
 // Whether MoveConstants has anything to move.

@@ -183,6 +183,7 @@ void KeepVariables(Graph& graph) {
   struct Call {
     Variables variables;
     std::vector<std::tuple<Variables*, std::string, Value*>> results;
+    bool ended = false;
   };
   Variables own;
   std::map<int, Call> calls;                                   // of functions that forward calls
@@ -208,6 +209,7 @@ void KeepVariables(Graph& graph) {
       }
       for (const int number : Numbers(name, "__end")) {
         Call& call = calls[number];
+        call.ended = true;
         if (!call.variables.values().empty()) endings.push_back({call.variables.values(), node});
         for (const auto& [variables, variable, value] : call.results) {
           assign(*variables, variable, value, node);
@@ -219,6 +221,13 @@ void KeepVariables(Graph& graph) {
   std::reverse(endings.begin(), endings.end());
   for (const auto& [values, node] : endings) {
     graph.create(kKeep, values, /*num_outputs=*/0)->insertAfter(node);
+  }
+  // What forward returns straight from a call may have lost its name when it was saved. The
+  // innermost call ends first.
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+    if (call->second.ended || call->second.variables.values().empty()) continue;
+    graph.block()->appendNode(
+        graph.create(kKeep, call->second.variables.values(), /*num_outputs=*/0));
   }
   if (!own.values().empty()) {
     graph.block()->appendNode(graph.create(kKeep, own.values(), /*num_outputs=*/0));
