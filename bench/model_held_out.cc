@@ -5,7 +5,7 @@
 //                  [--all] MODEL.pt...
 //
 // Allocated and reserved of the other batches come from runs at those batches, of whose
-// requests the simulator makes the truth, at addresses of its own; how often the answers
+// requests the simulator makes the truth, at addresses of its own rule; how often the answers
 // are also what the run itself counted, at its addresses, is told after. --keep: traces
 // are written there, and read from there if they exist. --names: also prints what is not
 // exact, and where. --all: judges each request and each layer's workspace by a model of

@@ -20,7 +20,8 @@
 
 namespace memmodel {
 
-class AddressChunks;
+class ContextAddresses;
+enum class ContextOccasion : std::uint8_t;  // memmodel/trace.h
 
 // The driver below the allocator: cudaMalloc and cudaFree, and for expandable
 // segments cuMemAddressReserve, cuMemMap and so on.
@@ -43,9 +44,11 @@ class SegmentSource {
 };
 
 // A device that gives out addresses as NVIDIA's driver was seen to do (H200,
-// driver 580.159): in chunks of 32 MiB and multiples (src/core/address_chunks.cc).
-// The addresses that other parts of the process take are not known here, so that
-// ties between equal free blocks can still fall otherwise than on a GPU.
+// driver 580.159): in chunks of 32 MiB and multiples (src/core/address_chunks.cc),
+// among what the driver holds for itself (src/core/context_addresses.cc). Told of the
+// occasions when that grows, it gives the addresses of the virtual GPU. What else a
+// process takes is not known here, so that ties between equal free blocks can still
+// fall otherwise than on a GPU.
 class DeviceMemory : public SegmentSource {
  public:
   // `capacity`: bytes that segments may take, that is, the device's memory less
@@ -62,10 +65,13 @@ class DeviceMemory : public SegmentSource {
   void Release(std::uint64_t address, Bytes size) override;
   [[nodiscard]] Bytes free_bytes() const override { return capacity_ - used_; }
 
+  // The driver takes addresses for itself; the capacity stays.
+  void Happened(ContextOccasion occasion);
+
  private:
   Bytes capacity_;
   Bytes used_ = 0;
-  std::unique_ptr<AddressChunks> chunks_;
+  std::unique_ptr<ContextAddresses> addresses_;
   std::uint64_t next_reserved_;
 };
 

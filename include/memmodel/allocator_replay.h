@@ -23,11 +23,13 @@ struct Request {
     kFreeCompleted,  // ... which has now ended
     kFailed,         // ran out of memory when it was recorded
     kEmptyCache,
+    kContext,  // the driver took addresses, on `occasion`
   };
   Bytes size = 0;          // kAlloc, kFailed: as asked
   std::uint32_t slot = 0;  // which live block: kAlloc fills it, the frees empty it
   std::int16_t stream = 0;
   Kind kind = Kind::kAlloc;
+  ContextOccasion occasion = ContextOccasion::kFirstKernel;
 };
 
 // A trace's requests with addresses replaced by dense slot numbers. The sizes
@@ -44,7 +46,7 @@ struct RequestStream {
 Result<RequestStream> CompileRequests(const Trace& trace);
 
 enum class SegmentAddresses {
-  kOwn,       // DeviceMemory's rule
+  kOwn,       // DeviceMemory's rule, told of the trace's occasions
   kRecorded,  // the trace's, as long as the simulator asks for the same segments
 };
 

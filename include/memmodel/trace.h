@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,7 @@ enum class EventKind : char {
   kOutOfMemory = 'O',  // a request of `size` bytes failed; `address` = bytes free on the device
   kMarker = '#',       // `text` says what starts or ended here
   kTag = 't',          // the block at `address` holds a tensor of `role`, named `text`
+  kContext = 'd',      // the driver took memory for itself on `occasion`
 };
 
 // What a live block is known to hold, told by the tracer (kTag events).
@@ -51,10 +53,22 @@ enum class TensorRole : std::uint8_t {
 // "library_workspace"; "none".
 std::string_view RoleName(TensorRole role);
 
+// When a CUDA context grows. It moves the addresses of later segments.
+enum class ContextOccasion : std::uint8_t {
+  kFirstKernel,   // the first kernel is launched
+  kCublasHandle,  // a handle of cuBLAS is made
+  kCudnnHandle,
+};
+
+// "first_kernel", "cublas_handle", "cudnn_handle".
+std::string_view OccasionName(ContextOccasion occasion);
+std::optional<ContextOccasion> ParseOccasion(std::string_view name);
+
 struct Event {
   EventKind kind = EventKind::kMarker;
-  TensorRole role = TensorRole::kNone;  // kTag only
-  std::int32_t stream = 0;              // 0, 1, ...: in order of first use
+  TensorRole role = TensorRole::kNone;                       // kTag only
+  ContextOccasion occasion = ContextOccasion::kFirstKernel;  // kContext only
+  std::int32_t stream = 0;                                   // 0, 1, ...: in order of first use
   std::uint64_t address = 0;
   Bytes size = 0;
   OperatorId op = OperatorId::kNone;  // innermost operator running, if known

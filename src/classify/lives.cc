@@ -62,6 +62,7 @@ class Follower {
       case EventKind::kFreeCompleted: return Complete(event.address);
       case EventKind::kTag: Tag(event); return true;
       case EventKind::kMarker: Mark(trace_.Text(event.text)); return true;
+      case EventKind::kContext:
       case EventKind::kOutOfMemory: return true;
     }
     return false;

@@ -171,7 +171,9 @@ class Checkpointer {
         for (const Stretch* stretch : it->second) Replay(*stretch, &next_id, &out);
       }
       const Event& event = trace_.events[i];
-      if (event.kind == EventKind::kMarker) out.events.push_back(event);
+      if (event.kind == EventKind::kMarker || event.kind == EventKind::kContext) {
+        out.events.push_back(event);
+      }
       if (life_of_[i] != kNone) Add(&out, event, id_[life_of_[i]], event.kind);
       if (const auto it = release_after_.find(i); it != release_after_.end()) {
         for (const std::size_t life : it->second) {

@@ -102,6 +102,9 @@ class Collector {
         item.text = event.text;
         return {};
       }
+      case EventKind::kContext:
+        Push(event, -1);
+        return {};
       case EventKind::kOutOfMemory:
         return Status::BadInput(
             "a trace with an out-of-memory event at " + std::to_string(index) +
@@ -184,7 +187,8 @@ class Collector {
                           .size = event.size,
                           .op = event.op,
                           .module = event.module,
-                          .text = event.kind == EventKind::kMarker ? event.text : TextId::kNone});
+                          .text = event.kind == EventKind::kMarker ? event.text : TextId::kNone,
+                          .occasion = event.occasion});
   }
 
   [[nodiscard]] std::uint64_t Asker(const Item& item) const {
@@ -216,6 +220,10 @@ class Collector {
         const std::string_view text = trace_.Text(item.text);
         const bool step = text.starts_with(marker::kStepPrefix);
         out_.tokens.push_back(Mix(1, HashText(step ? marker::kStepPrefix : text)));
+        continue;
+      }
+      if (item.kind == EventKind::kContext) {
+        out_.tokens.push_back(Mix(2, static_cast<std::uint64_t>(item.occasion)));
         continue;
       }
       std::uint64_t token = Mix(static_cast<std::uint64_t>(item.kind), Asker(item));

@@ -21,6 +21,7 @@ struct Item {
   OperatorId op = OperatorId::kNone;
   ModuleId module = ModuleId::kNone;
   TextId text = TextId::kNone;
+  ContextOccasion occasion = ContextOccasion::kFirstKernel;
   const std::string* key = nullptr;  // of the call whose workspace this is; in the trace
   std::uint8_t slot = 0, slots = 1;  // which of how many requests of that call
 };

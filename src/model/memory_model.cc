@@ -263,6 +263,11 @@ Trace MemoryModel::Synthesise(std::int64_t batch) const {
   for (std::size_t i = 0; i < program.events.size(); ++i) {
     const ProgramEvent& source = program.events[i];
     if (((source.mask >> sample) & 1) == 0) continue;
+    if (source.kind == EventKind::kContext) {
+      trace.events.push_back(
+          {.kind = EventKind::kContext, .occasion = static_cast<ContextOccasion>(source.target)});
+      continue;
+    }
     const auto target = static_cast<std::size_t>(source.target);
     const bool marker = source.kind == EventKind::kMarker;
     const std::size_t block = source.kind == EventKind::kAlloc ? i : target;

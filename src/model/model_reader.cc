@@ -30,6 +30,12 @@ bool TakeNumber(std::string_view* line, T* value, int base = 10) {
   return r.ec == std::errc() && r.ptr == text.data() + text.size() && !text.empty();
 }
 
+bool TakeOccasion(std::string_view* line, std::int32_t* value) {
+  const std::optional<ContextOccasion> occasion = ParseOccasion(TakeField(line));
+  if (occasion) *value = static_cast<std::int32_t>(*occasion);
+  return occasion.has_value();
+}
+
 class Reader {
  public:
   explicit Reader(std::string name) : name_(std::move(name)) {}
@@ -112,6 +118,7 @@ class Reader {
       case 'p':
       case 'c':
       case '#':
+      case 'd':
         return EventRecord(kind, rest);
       case 'h': {
         std::int64_t allocated = 0, reserved = 0;
@@ -233,7 +240,7 @@ class Reader {
     event.completes = kind != 'p';
     event.mask = all_;
     std::string_view role = RoleName(TensorRole::kNone);
-    bool ok = TakeNumber(&rest, &event.target);
+    bool ok = kind == 'd' ? TakeOccasion(&rest, &event.target) : TakeNumber(&rest, &event.target);
     if (ok && !rest.empty()) ok = TakeNumber(&rest, &event.op);
     if (ok && !rest.empty()) ok = TakeNumber(&rest, &event.module);
     if (ok && !rest.empty()) ok = TakeNumber(&rest, &event.mask, 16);
@@ -260,6 +267,7 @@ class Reader {
 
   // Checks the target and turns a release's distance into an index.
   Status Resolve(ProgramEvent* event) {
+    if (event->kind == EventKind::kContext) return {};
     const auto target = static_cast<std::size_t>(event->target);
     if (event->kind == EventKind::kAlloc || event->kind == EventKind::kMarker) {
       const std::size_t count =

@@ -71,11 +71,13 @@ void AppendRule(const SizeRule& rule, Text* text) {
 }
 
 void AppendEvent(const ProgramEvent& event, std::int64_t index, SampleMask all, Text* text) {
-  const bool alloc = event.kind == EventKind::kAlloc;
-  const bool marker = event.kind == EventKind::kMarker;
   const bool pending = event.kind == EventKind::kFree && !event.completes;
   text->Begin(pending ? 'p' : static_cast<char>(event.kind));
-  text->Number(alloc || marker ? event.target : index - event.target);
+  if (event.kind == EventKind::kContext) {
+    text->Word(OccasionName(static_cast<ContextOccasion>(event.target)));
+  } else {
+    text->Number(IsRelease(event) ? index - event.target : event.target);
+  }
   // Trailing fields at their defaults are left out.
   const bool role = event.role != TensorRole::kNone;
   const bool stream = role || event.stream != 0;

@@ -101,7 +101,7 @@ class Merger {
                                 static_cast<std::int32_t>(rules.size()));
           if (added) program_.rules.push_back(it->first);
           event.target = it->second;
-        } else if (event.kind != EventKind::kMarker) {
+        } else if (IsRelease(event)) {
           event.target = position[static_cast<std::size_t>(event.target)];
         }
         program_.events.push_back(event);
@@ -260,6 +260,8 @@ class Merger {
       std::string text(trace_->Text(item.text));
       if (text.starts_with(marker::kStepPrefix)) text = marker::kStepPrefix;
       node.event.target = texts_.Add(text);
+    } else if (item.kind == EventKind::kContext) {
+      node.event.target = static_cast<std::int32_t>(item.occasion);
     } else if (item.kind == EventKind::kAlloc) {
       AddSample(&node, item);
     } else {

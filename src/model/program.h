@@ -18,17 +18,23 @@ using SampleMask = std::uint64_t;
 inline constexpr std::size_t kMostSamples = 64;
 
 struct ProgramEvent {
-  EventKind kind = EventKind::kMarker;  // kAlloc, kFree, kFreeCompleted, kMarker
+  EventKind kind = EventKind::kMarker;  // kMarker, kContext, kAlloc, kFree, kFreeCompleted
   bool completes = true;                // kFree: no kFreeCompleted of its own follows
   TensorRole role = TensorRole::kNone;  // kAlloc: what a tag said the block holds
   std::int32_t stream = 0;
   // kAlloc: index into rules; kFree, kFreeCompleted: index of the allocating
-  // event; kMarker: index into texts ("step b=" without its number).
+  // event; kMarker: index into texts ("step b=" without its number); kContext: the
+  // occasion's number.
   std::int32_t target = 0;
   std::int32_t op = -1;      // index into operators
   std::int32_t module = -1;  // index into modules
   SampleMask mask = 0;
 };
+
+// A release, whose target is an event.
+[[nodiscard]] inline bool IsRelease(const ProgramEvent& event) {
+  return event.kind == EventKind::kFree || event.kind == EventKind::kFreeCompleted;
+}
 
 struct Program {
   std::vector<std::int64_t> batches;  // traced, ascending

@@ -32,6 +32,9 @@ SimulatedPeaks SimulateRequests(const Program& program, std::size_t sample,
       case EventKind::kMarker:
         if (program.texts[target] == marker::kEmptyCache) allocator.EmptyCache();
         break;
+      case EventKind::kContext:
+        device.Happened(static_cast<ContextOccasion>(event.target));
+        break;
       default:
         break;
     }

@@ -1,5 +1,6 @@
 #include "memmodel/allocator.h"
-#include "src/core/address_chunks.h"
+#include "memmodel/trace.h"
+#include "src/core/context_addresses.h"
 #include "src/simulate/allocator_core.h"
 
 namespace memmodel {
@@ -18,7 +19,7 @@ std::uint64_t Pages(Bytes size) { return static_cast<std::uint64_t>(RoundUp(size
 
 DeviceMemory::DeviceMemory(Bytes capacity)
     : capacity_(capacity),
-      chunks_(std::make_unique<AddressChunks>(kBeginOfChunks, kEndOfChunks)),
+      addresses_(std::make_unique<ContextAddresses>(kBeginOfChunks, kEndOfChunks)),
       next_reserved_(kFirstReserved) {}
 DeviceMemory::~DeviceMemory() = default;
 DeviceMemory::DeviceMemory(DeviceMemory&&) noexcept = default;
@@ -26,7 +27,7 @@ DeviceMemory::DeviceMemory(DeviceMemory&&) noexcept = default;
 std::optional<std::uint64_t> DeviceMemory::Malloc(Bytes size, int) {
   const std::uint64_t pages = Pages(size);
   if (static_cast<Bytes>(pages) > free_bytes()) return std::nullopt;
-  const std::uint64_t address = chunks_->Allocate(pages);
+  const std::uint64_t address = addresses_->Allocate(pages);
   if (address == 0) return std::nullopt;
   used_ += static_cast<Bytes>(pages);
   return address;
@@ -34,7 +35,7 @@ std::optional<std::uint64_t> DeviceMemory::Malloc(Bytes size, int) {
 
 void DeviceMemory::Free(std::uint64_t address, Bytes size) {
   used_ -= static_cast<Bytes>(Pages(size));
-  chunks_->Free(address, Pages(size));
+  addresses_->Free(address, Pages(size));
 }
 
 std::uint64_t DeviceMemory::Reserve(Bytes size, Bytes, int) {
@@ -51,5 +52,16 @@ bool DeviceMemory::Map(std::uint64_t, Bytes size) {
 }
 
 void DeviceMemory::Unmap(std::uint64_t, Bytes size) { used_ -= size; }
+
+void DeviceMemory::Happened(ContextOccasion occasion) {
+  switch (occasion) {
+    case ContextOccasion::kFirstKernel:
+      return addresses_->FirstKernel();
+    case ContextOccasion::kCublasHandle:
+      return addresses_->CublasHandle();
+    case ContextOccasion::kCudnnHandle:
+      return addresses_->CudnnHandle();
+  }
+}
 
 }  // namespace memmodel

@@ -1,5 +1,6 @@
 #include "memmodel/allocator_replay.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <unordered_map>
 
@@ -103,7 +104,9 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
   DeferredFrees deferred(&core);
 
   ReplayResult result;
-  result.requests = static_cast<std::int64_t>(stream.requests.size());
+  result.requests =
+      std::count_if(stream.requests.begin(), stream.requests.end(),
+                    [](const Request& r) { return r.kind != Request::Kind::kContext; });
   result.unmatched_frees = stream.unmatched_frees;
   std::vector<BlockIndex> slots(stream.slots, kNoBlock);
   for (std::size_t i = 0; i < stream.requests.size(); ++i) {
@@ -176,6 +179,9 @@ Result<ReplayResult> Replay(const Trace& trace, const ReplayOptions& options,
       case Request::Kind::kEmptyCache:
         core.EmptyCache();
         break;
+      case Request::Kind::kContext:
+        own.Happened(request.occasion);
+        break;
     }
   }
   if (recorded && result.first_difference.empty()) {
@@ -214,6 +220,9 @@ ReplayPeaks ReplayRequests(const RequestStream& stream, const ReplayOptions& opt
       }
       case Request::Kind::kEmptyCache:
         core.EmptyCache();
+        break;
+      case Request::Kind::kContext:
+        own.Happened(request.occasion);
         break;
     }
   }

@@ -70,6 +70,10 @@ Result<RequestStream> CompileRequests(const Trace& trace) {
         if (trace.Text(event.text) != marker::kEmptyCache) continue;
         request.kind = Request::Kind::kEmptyCache;
         break;
+      case EventKind::kContext:
+        request.kind = Request::Kind::kContext;
+        request.occasion = event.occasion;
+        break;
       case EventKind::kSegmentAlloc:
       case EventKind::kSegmentFree:
       case EventKind::kSegmentMap:

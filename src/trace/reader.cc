@@ -85,6 +85,12 @@ class Parser {
       }
       case 't':
         return ParseTag(rest);
+      case 'd': {
+        const std::optional<ContextOccasion> occasion = ParseOccasion(rest);
+        if (!occasion) return Error("unknown occasion '" + std::string(rest) + "'");
+        trace_.events.push_back({.kind = EventKind::kContext, .occasion = *occasion});
+        return {};
+      }
       case 'w':
         return ParseConvolution(rest);
       case 'r':
@@ -100,7 +106,7 @@ class Parser {
         return ParseAllocatorEvent(kind, rest);
       default:
         return Error("unknown record '" + whole +
-                     "'; expected one of ! = o m a f c S X M U O # t w r");
+                     "'; expected one of ! = o m a f c S X M U O # t d w r");
     }
   }
 

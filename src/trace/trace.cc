@@ -1,5 +1,6 @@
 #include "memmodel/trace.h"
 
+#include <algorithm>
 #include <array>
 
 namespace memmodel {
@@ -8,6 +9,8 @@ namespace {
 constexpr std::array<std::string_view, 9> kRoleNames = {
     "none",  "weight", "buffer", "gradient",         "optimizer_state",
     "input", "output", "loss",   "library_workspace"};
+constexpr std::array<std::string_view, 3> kOccasionNames = {"first_kernel", "cublas_handle",
+                                                            "cudnn_handle"};
 constexpr std::array<std::string_view, 5> kPhaseNames = {"none", "load", "forward", "backward",
                                                          "optimizer"};
 
@@ -19,6 +22,16 @@ bool InRange(Id id, std::size_t size) {
 }  // namespace
 
 std::string_view RoleName(TensorRole role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+
+std::string_view OccasionName(ContextOccasion occasion) {
+  return kOccasionNames[static_cast<std::size_t>(occasion)];
+}
+
+std::optional<ContextOccasion> ParseOccasion(std::string_view name) {
+  const auto found = std::find(kOccasionNames.begin(), kOccasionNames.end(), name);
+  if (found == kOccasionNames.end()) return std::nullopt;
+  return static_cast<ContextOccasion>(found - kOccasionNames.begin());
+}
 
 std::string_view PhaseName(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 

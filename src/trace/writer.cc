@@ -18,6 +18,10 @@ void AppendEvent(const Trace& trace, const Event& event, bool with_ids, std::str
     out->append("# ").append(trace.Text(event.text)).push_back('\n');
     return;
   }
+  if (event.kind == EventKind::kContext) {
+    out->append("d ").append(OccasionName(event.occasion)).push_back('\n');
+    return;
+  }
   if (event.kind == EventKind::kTag) {
     if (!with_ids) return;
     std::snprintf(line, sizeof line, " %" PRIx64 " %" PRId64 " ", event.address, event.size);

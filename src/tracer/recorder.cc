@@ -68,6 +68,13 @@ struct Recorder::Shared {
     trace.events.push_back(event);
   }
 
+  void AddOccasion(std::string_view name) {
+    const std::optional<ContextOccasion> occasion = ParseOccasion(name);
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!recording || !occasion) return;
+    trace.events.push_back({.kind = EventKind::kContext, .occasion = *occasion});
+  }
+
   void AddConvolution(const char* key, std::uint64_t workspace) {
     // Only by default is the plan the heuristic's first, as whoever asks for the key gets it.
     const at::Context& context = at::globalContext();
@@ -91,15 +98,23 @@ Recorder::Recorder(LastStarted* last) : shared_(std::make_shared<Shared>()) {
         shared->Add(entry);
       });
   WatchCalls();
-  // There is no such function where a real GPU is used.
+  // There are no such functions where a real GPU is used.
   const auto watch = reinterpret_cast<decltype(&memmodel_vgpu_on_convolution)>(
       dlsym(RTLD_DEFAULT, "memmodel_vgpu_on_convolution"));
-  if (watch == nullptr) return;
+  const auto watch_growth = reinterpret_cast<decltype(&memmodel_vgpu_on_context_growth)>(
+      dlsym(RTLD_DEFAULT, "memmodel_vgpu_on_context_growth"));
+  if (watch == nullptr || watch_growth == nullptr) return;
+  auto* const shared = new std::shared_ptr<Shared>(shared_);  // to the end of the process
+  watch_growth(
+      [](void* context, const char* occasion) {
+        (*static_cast<std::shared_ptr<Shared>*>(context))->AddOccasion(occasion);
+      },
+      shared);
   watch(
       [](void* context, const char* key, std::uint64_t workspace) {
         (*static_cast<std::shared_ptr<Shared>*>(context))->AddConvolution(key, workspace);
       },
-      new std::shared_ptr<Shared>(shared_));  // as long as the watcher: to the end of the process
+      shared);
 }
 
 // After WatchOperators: its callbacks are then called first.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "src/core/address_chunks.h"
+#include "src/core/context_addresses.h"
 
 namespace memmodel::vgpu {
 
@@ -24,26 +25,9 @@ inline constexpr int kMostDevices = 16;
   return address >= kSpaceBegin && address < kSpaceEnd;
 }
 
-// Places what cudaMalloc returns on one device, in the order of addresses that
-// the driver gives: it decides which of two equally large free blocks PyTorch's
-// allocator takes. See the essay in the .cc. Not thread-safe.
-class MallocPlacer {
- public:
-  explicit MallocPlacer(int device);  // 0 <= device < kMostDevices
-
-  // `bytes` is a multiple of kPageBytes and not 0. 0 if the space is exhausted.
-  [[nodiscard]] std::uint64_t Allocate(std::uint64_t bytes) { return chunks_.Allocate(bytes); }
-  void Free(std::uint64_t address, std::uint64_t bytes) { chunks_.Free(address, bytes); }
-
-  // What the driver takes and gives back for itself on these occasions.
-  void FirstKernel();
-  void CublasHandle(bool first);
-  void CudnnHandle();
-
- private:
-  AddressChunks chunks_;
-  std::uint64_t arena_ = 0;
-};
+// Where cudaMalloc's addresses on one device lie, 0 <= device < kMostDevices; their
+// order is ContextAddresses' own.
+[[nodiscard]] ContextAddresses AddressesOf(int device);
 
 // Places address reservations of driver virtual memory. Not thread-safe.
 class ReservationPlacer {

@@ -127,6 +127,11 @@ MEMMODEL_VGPU_EXPORT void memmodel_vgpu_on_convolution(memmodel_vgpu_convolution
   State::Get().OnConvolution(watcher, context);
 }
 
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_on_context_growth(memmodel_vgpu_context_growth_fn watcher,
+                                                          void* context) {
+  State::Get().OnContextGrowth(watcher, context);
+}
+
 MEMMODEL_VGPU_EXPORT int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination) {
   return State::Get().Peek(address, size, destination) ? 1 : 0;
 }

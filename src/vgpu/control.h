@@ -54,6 +54,12 @@ void memmodel_vgpu_block_back(uint64_t address);
 typedef void (*memmodel_vgpu_convolution_fn)(void* context, const char* key, uint64_t workspace);
 void memmodel_vgpu_on_convolution(memmodel_vgpu_convolution_fn watcher, void* context);
 
+// The context grew and moves the addresses of what comes: `occasion` is a name of
+// docs/trace_format.md. Called after it, in the thread in which it happened. What
+// happened before this call is told at once, in order.
+typedef void (*memmodel_vgpu_context_growth_fn)(void* context, const char* occasion);
+void memmodel_vgpu_on_context_growth(memmodel_vgpu_context_growth_fn watcher, void* context);
+
 // What happened so far, as one JSON object: {"unknown_reads":n,"refused":
 // [{"function":"cudaX","count":n}],"accepted":[...],"approximate":[...],"modules_loaded":n,
 // "code_bytes":n,"cublas_handles":n,"cudnn_handles":n,"kernels_launched":n,

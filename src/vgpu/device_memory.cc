@@ -22,7 +22,7 @@ bool WholePages(std::uint64_t value) { return value % kPageBytes == 0; }
 void DeviceMemory::AddDevice(std::uint64_t total_bytes, std::uint64_t context_bytes,
                              const ContextCost& cost) {
   const auto device = static_cast<int>(devices_.size());
-  devices_.push_back({.placer = MallocPlacer(device),
+  devices_.push_back({.addresses = AddressesOf(device),
                       .cost = cost,
                       .total = total_bytes,
                       .fixed_context = context_bytes});
@@ -58,23 +58,21 @@ MemoryOutcome DeviceMemory::FirstKernel(int device) {
   const MemoryOutcome outcome = GrowContext(&d, d.cost.first_kernel_bytes);
   if (outcome != MemoryOutcome::kOk) return outcome;
   d.kernel_launched = true;
-  d.placer.FirstKernel();
+  d.addresses.FirstKernel();
   return outcome;
 }
 
 MemoryOutcome DeviceMemory::CublasHandle(int device) {
   Device& d = devices_[Index(device)];
   const MemoryOutcome outcome = GrowContext(&d, d.cost.cublas_handle_bytes);
-  if (outcome != MemoryOutcome::kOk) return outcome;
-  d.placer.CublasHandle(!d.cublas_used);
-  d.cublas_used = true;
+  if (outcome == MemoryOutcome::kOk) d.addresses.CublasHandle();
   return outcome;
 }
 
 MemoryOutcome DeviceMemory::CudnnHandle(int device) {
   Device& d = devices_[Index(device)];
   const MemoryOutcome outcome = GrowContext(&d, d.cost.cudnn_handle_bytes);
-  if (outcome == MemoryOutcome::kOk) d.placer.CudnnHandle();
+  if (outcome == MemoryOutcome::kOk) d.addresses.CudnnHandle();
   return outcome;
 }
 
@@ -85,7 +83,7 @@ MemoryOutcome DeviceMemory::Allocate(int device, std::uint64_t bytes, std::uint6
   if (const MemoryOutcome outcome = Charge(device, rounded); outcome != MemoryOutcome::kOk) {
     return outcome;
   }
-  *address = devices_[Index(device)].placer.Allocate(rounded);
+  *address = devices_[Index(device)].addresses.Allocate(rounded);
   if (*address == 0) {
     devices_[Index(device)].used -= rounded;
     return MemoryOutcome::kOutOfMemory;
@@ -99,7 +97,7 @@ MemoryOutcome DeviceMemory::Free(std::uint64_t address) {
   if (block == blocks_.end()) return MemoryOutcome::kInvalid;
   Device& device = devices_[Index(block->second.device)];
   device.used -= block->second.bytes;
-  device.placer.Free(address, block->second.bytes);
+  device.addresses.Free(address, block->second.bytes);
   blocks_.erase(block);
   return MemoryOutcome::kOk;
 }

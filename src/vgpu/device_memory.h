@@ -73,14 +73,13 @@ class MEMMODEL_VGPU_EXPORT DeviceMemory {
 
  private:
   struct Device {
-    MallocPlacer placer;
+    ContextAddresses addresses;
     ContextCost cost;
     std::uint64_t total = 0;
     std::uint64_t fixed_context = 0;  // 0: cost and grown_context
     std::uint64_t grown_context = 0;
     std::uint64_t used = 0;
     bool kernel_launched = false;
-    bool cublas_used = false;
 
     [[nodiscard]] std::uint64_t Context() const {
       return fixed_context != 0 ? fixed_context

@@ -242,12 +242,33 @@ void State::TellConvolution(const char* key, std::uint64_t workspace) {
   if (watcher != nullptr) watcher(context, key, workspace);
 }
 
+void State::OnContextGrowth(memmodel_vgpu_context_growth_fn watcher, void* context) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  growth_watcher_ = watcher;
+  growth_watcher_context_ = context;
+  const std::vector<ContextOccasion> before = occasions_;
+  lock.unlock();
+  if (watcher == nullptr) return;
+  for (const ContextOccasion occasion : before) watcher(context, OccasionName(occasion).data());
+}
+
+void State::TellContextGrowth(ContextOccasion occasion) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  occasions_.push_back(occasion);
+  const memmodel_vgpu_context_growth_fn watcher = growth_watcher_;
+  void* const context = growth_watcher_context_;
+  lock.unlock();
+  if (watcher != nullptr) watcher(context, OccasionName(occasion).data());
+}
+
 bool State::CountKernel(int device) {
   const std::uint32_t bit = std::uint32_t{1} << device;
   if ((devices_with_kernel_.load(std::memory_order_relaxed) & bit) == 0) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     if (memory_.FirstKernel(device) != MemoryOutcome::kOk) return false;
-    devices_with_kernel_.fetch_or(bit);
+    const bool first = (devices_with_kernel_.fetch_or(bit) & bit) == 0;
+    lock.unlock();
+    if (first) TellContextGrowth(ContextOccasion::kFirstKernel);
   }
   kernels_launched_.fetch_add(1, std::memory_order_relaxed);
   CountLaunch();
@@ -255,19 +276,23 @@ bool State::CountKernel(int device) {
 }
 
 bool State::CountCublasHandle() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (device_count_ == 0 || memory_.CublasHandle(current_device) != MemoryOutcome::kOk) {
     return false;
   }
+  lock.unlock();
+  TellContextGrowth(ContextOccasion::kCublasHandle);
   cublas_handles_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 bool State::CountCudnnHandle() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(mutex_);
   if (device_count_ == 0 || memory_.CudnnHandle(current_device) != MemoryOutcome::kOk) {
     return false;
   }
+  lock.unlock();
+  TellContextGrowth(ContextOccasion::kCudnnHandle);
   cudnn_handles_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "memmodel/trace.h"
 #include "src/devices/device_file.h"
 #include "src/vgpu/control.h"
 #include "src/vgpu/device_memory.h"
@@ -79,6 +80,7 @@ class MEMMODEL_VGPU_EXPORT State {
   bool Peek(std::uint64_t address, std::uint64_t size, void* destination) const;
   void OnUnknownRead(memmodel_vgpu_unknown_read_fn reader, void* context);
   void OnConvolution(memmodel_vgpu_convolution_fn watcher, void* context);
+  void OnContextGrowth(memmodel_vgpu_context_growth_fn watcher, void* context);
   // Tells the watcher, if there is one.
   void TellConvolution(const char* key, std::uint64_t workspace);
 
@@ -113,6 +115,8 @@ class MEMMODEL_VGPU_EXPORT State {
 
  private:
   State();
+  // Counts the occasion and tells of it; not under the lock.
+  void TellContextGrowth(ContextOccasion occasion);
 
   DeviceSpec spec_;
   int device_count_ = 0;
@@ -131,6 +135,9 @@ class MEMMODEL_VGPU_EXPORT State {
   void* reader_context_ = nullptr;
   memmodel_vgpu_convolution_fn watcher_ = nullptr;
   void* watcher_context_ = nullptr;
+  std::vector<ContextOccasion> occasions_;  // so far
+  memmodel_vgpu_context_growth_fn growth_watcher_ = nullptr;
+  void* growth_watcher_context_ = nullptr;
 
   std::atomic<std::uint64_t> unknown_reads_ = 0;
   std::atomic<std::uint64_t> launches_ = 0;

@@ -15,6 +15,19 @@ TEST_CASE("parts, batch and roles are found") {
   CHECK(items->tokens.size() == items->items.size());
 }
 
+TEST_CASE("occasions are items of their own, told apart") {
+  const Result<Trace> trace =
+      ParseTrace("d cudnn_handle\n# step b=1\nd first_kernel\nd first_kernel\n", "t");
+  REQUIRE(trace.ok());
+  const Result<TraceItems> items = ItemsForModel(*trace, true);
+  REQUIRE(items.ok());
+  REQUIRE(items->items.size() == 4);
+  CHECK(items->items[0].kind == EventKind::kContext);
+  CHECK(items->items[0].occasion == ContextOccasion::kCudnnHandle);
+  CHECK(items->tokens[0] != items->tokens[2]);
+  CHECK(items->tokens[2] == items->tokens[3]);
+}
+
 TEST_CASE("an output and a workspace of one operator have different tokens") {
   const Trace trace = test::Sample(4);
   const Result<TraceItems> items = ItemsForModel(trace, true);

@@ -187,5 +187,37 @@ TEST_CASE("allocator settings are parsed and used") {
   CHECK(MemoryModel::Fit(traces, options).ok());
 }
 
+// After 20 MiB that fill the gap of 24, two segments of 20 MiB, each of a block of 5 and one
+// of 15 MiB; then the blocks of 5 are released, 5 MiB are asked for, the first segment's 15
+// are released, 18 MiB asked for. In a new context the second segment lies below the first (at
+// -478 and -446 MiB, tests/core/context_addresses_test.cc): of the two free blocks of 5 MiB its
+// is the lower and is taken, and 18 MiB fit into the first segment. If the first kernel runs
+// between them, the second lies in what the driver gives back, above the first, and 18 MiB need
+// a segment.
+TEST_CASE("a model's segments lie where the context leaves room") {
+  const auto reserved = [](const std::string& occasion) {
+    std::vector<Trace> traces;
+    for (const char* batch : {"1", "2", "3"}) {
+      const Result<Trace> trace = ParseTrace(
+          std::string("! memmodel-trace 2\n# step b=") + batch +
+              "\na 1 512 0\na 2 20971520 0\na 10 5242880 0\na 20 15728640 0\n" + occasion +
+              "a 30 5242880 0\na 40 15728640 0\nf 10 5242880 0\nf 30 5242880 0\n"
+              "a 50 5242880 0\nf 20 15728640 0\na 60 18874368 0\n# end\n",
+          "t");
+      REQUIRE(trace.ok());
+      traces.push_back(*trace);
+    }
+    const Result<MemoryModel> model = MemoryModel::Fit(traces, ModelOptions());
+    REQUIRE(model.ok());
+    const Result<MemoryModel> read = MemoryModel::Parse(model->Format(), "m");
+    REQUIRE(read.ok());
+    // Beyond the figures that the file keeps: simulated anew.
+    CHECK(read->At(300)->reserved == model->At(2)->reserved);
+    return model->At(2)->reserved;
+  };
+  CHECK(reserved("") == (2 + 3 * 20) * kMiB);
+  CHECK(reserved("d first_kernel\n") == (2 + 3 * 20 + 18) * kMiB);
+}
+
 }  // namespace
 }  // namespace memmodel

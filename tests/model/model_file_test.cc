@@ -93,6 +93,28 @@ TEST_CASE("pieces of a planned workspace are written and read, in order and from
   CHECK_FALSE(with("s p 0 1 1 65536 0"));
 }
 
+TEST_CASE("occasions of the context are written and read") {
+  const std::string head = "! memmodel-model 2\nb 1 2\nx step b=\ns c 512\nd cudnn_handle\n# 0\n";
+  const std::string text = head + "a 0\nd first_kernel -1 -1 2\nd cublas_handle\nf 3\n. 10\n";
+  const Result<MemoryModel> model = MemoryModel::Parse(text, "m");
+  REQUIRE_MESSAGE(model.ok(), model.status().message());
+  CHECK(Text(*model).find("\nd cudnn_handle\n# 0\na 0\nd first_kernel -1 -1 2\n"
+                          "d cublas_handle\nf 3\n") != std::string::npos);
+  const auto occasions = [&](std::int64_t batch) {
+    std::string names;
+    for (const Event& event : model->Synthesise(batch).events) {
+      if (event.kind != EventKind::kContext) continue;
+      names.append(" ").append(OccasionName(event.occasion));
+    }
+    return names;
+  };
+  CHECK(occasions(1) == " cudnn_handle cublas_handle");
+  CHECK(occasions(2) == " cudnn_handle first_kernel cublas_handle");
+  CHECK_FALSE(MemoryModel::Parse(head + "d second_kernel\n. 7\n", "m").ok());
+  CHECK_FALSE(MemoryModel::Parse(head + "d 0\n. 7\n", "m").ok());
+  CHECK_FALSE(MemoryModel::Parse(head + "f 2\n. 7\n", "m").ok());  // an occasion is no block
+}
+
 TEST_CASE("other files are no models") {
   for (const char* text : {"", "a 1 2 0\n", "! memmodel-trace 1\n", "PK\x03\x04", "\n\n\n"}) {
     const Status status = MemoryModel::Parse(text, "m").status();
@@ -122,7 +144,7 @@ TEST_CASE("damaged lines do no harm") {
     std::string damaged = texts[round % 2];
     const int changes = 1 + static_cast<int>(random() % 3);
     for (int i = 0; i < changes; ++i) {
-      const char* bytes = "0123456789 -afcptsk#.\nqz";
+      const char* bytes = "0123456789 -afcptskd#.\nq";
       damaged[random() % damaged.size()] = bytes[random() % 24];
     }
     const Result<MemoryModel> model = MemoryModel::Parse(damaged, "m");

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "memmodel/allocator_replay.h"
 #include "tests/step/child.h"
 
 using memmodel::Event;
@@ -59,6 +60,53 @@ TEST_CASE("a trace knows operators, modules and roles") {
   // Blocks below 1 MiB are never larger than their rounded request, larger ones may
   // be: the sum of requests is a lower bound of the allocator's own peak.
   CHECK(peak <= run.answers[1]["peak"]["allocated_bytes"].get<std::int64_t>());
+}
+
+// The simulator, fed with a run's requests and occasions, has no other source of
+// addresses than the virtual GPU has: every segment must lie where the run's does, as far
+// from the others, and its peaks must be those that the run's own allocator counted.
+TEST_CASE("the simulator places segments as the virtual GPU did and finds the run's peaks") {
+  const struct {
+    const char* model;
+    int batch;
+  } kCases[] = {{"resnet50.pt", 4}, {"mobilenet_v2.pt", 7}};
+  for (const auto& c : kCases) {
+    CAPTURE(c.model);
+    const std::string path = TemporaryFile("segments.txt", "");
+    const auto run = RunChild({Job(c.model, {{"optimizer", {{"name", "adamw"}}}}),
+                               Probe(1, c.batch, {{"steps", 3}, {"trace", path}})});
+    REQUIRE(run.answers.size() == 2);
+    REQUIRE(run.answers[1]["outcome"] == "ok");
+    const auto trace = memmodel::ReadTrace(path);
+    REQUIRE(trace.ok());
+    std::vector<Event> simulated;
+    const auto replay = memmodel::Replay(*trace, memmodel::ReplayOptions(), &simulated);
+    REQUIRE(replay.ok());
+    const auto segments = [](const std::vector<Event>& events) {
+      std::vector<std::pair<memmodel::Bytes, std::uint64_t>> found;  // size, above the first
+      std::uint64_t first = 0;
+      for (const Event& event : events) {
+        if (event.kind != EventKind::kSegmentAlloc) continue;
+        if (found.empty()) first = event.address;
+        found.emplace_back(event.size, event.address - first);
+      }
+      return found;
+    };
+    CHECK(segments(trace->events).size() > 20);
+    CHECK(segments(simulated) == segments(trace->events));
+    const auto& peak = run.answers[1]["peak"];
+    CHECK(replay->statistics.allocated_bytes.all.peak == peak["allocated_bytes"]);
+    CHECK(replay->statistics.reserved_bytes.all.peak == peak["reserved_bytes"]);
+    // One kernel is the first; torch takes a handle of cuDNN and, for the last layer, of
+    // cuBLAS for each thread that computes: the program's own and autograd's.
+    std::map<memmodel::ContextOccasion, int> occasions;
+    for (const Event& event : trace->events) {
+      if (event.kind == EventKind::kContext) ++occasions[event.occasion];
+    }
+    CHECK(occasions[memmodel::ContextOccasion::kFirstKernel] == 1);
+    CHECK(occasions[memmodel::ContextOccasion::kCublasHandle] == 2);
+    CHECK(occasions[memmodel::ContextOccasion::kCudnnHandle] == 2);
+  }
 }
 
 // Its 53 convolutions run forward and backward, the first without a gradient of its input.

@@ -64,6 +64,23 @@ TEST_CASE("a call of an operator says which events before it are its own") {
   CHECK_FALSE(ParseTrace("r -1 -1 -1 k\n", "t").ok());
 }
 
+TEST_CASE("occasions of the context stand among the events") {
+  const Result<Trace> trace = ParseTrace(
+      "! memmodel-trace 2\n# load\nd cudnn_handle\nS 7f00 2097152 0\nd first_kernel\n"
+      "d cublas_handle\n",
+      "t");
+  REQUIRE(trace.ok());
+  REQUIRE(trace->events.size() == 5);
+  CHECK(trace->events[1].kind == EventKind::kContext);
+  CHECK(trace->events[1].occasion == ContextOccasion::kCudnnHandle);
+  CHECK(trace->events[3].occasion == ContextOccasion::kFirstKernel);
+  CHECK(trace->events[4].occasion == ContextOccasion::kCublasHandle);
+  for (const char* text : {"d second_kernel\n", "d \n", "d first_kernel 1\n"}) {
+    CAPTURE(text);
+    CHECK(ParseTrace(text, "t").status().code() == StatusCode::kBadInput);
+  }
+}
+
 TEST_CASE("a newer format version is refused with both numbers") {
   const Result<Trace> trace = ParseTrace("! memmodel-trace 7\n", "t");
   REQUIRE_FALSE(trace.ok());

@@ -385,6 +385,26 @@ TEST_CASE("cuBLAS handles are distinct and keep what is set on them") {
   CHECK(BLAS(cublasDestroy_v2)(a) == CUBLAS_STATUS_SUCCESS);
   CHECK(BLAS(cublasDestroy_v2)(b) == CUBLAS_STATUS_SUCCESS);
 }
+
+TEST_CASE("a watcher is told of the context's growth, also of what came before it") {
+  auto* watch = Find<void(void (*)(void*, const char*), void*)>("libmemmodel_vgpu.so",
+                                                                "memmodel_vgpu_on_context_growth");
+  const auto note = [](void* told, const char* occasion) {
+    *static_cast<std::string*>(told) += occasion;
+  };
+  cublasHandle_t before = nullptr;
+  cublasHandle_t after = nullptr;
+  CHECK(BLAS(cublasCreate_v2)(&before) == CUBLAS_STATUS_SUCCESS);
+  std::string told;
+  watch(note, &told);
+  CHECK(told.ends_with("cublas_handle"));
+  told.clear();
+  CHECK(BLAS(cublasCreate_v2)(&after) == CUBLAS_STATUS_SUCCESS);
+  CHECK(told == "cublas_handle");
+  watch(nullptr, nullptr);
+  CHECK(BLAS(cublasDestroy_v2)(before) == CUBLAS_STATUS_SUCCESS);
+  CHECK(BLAS(cublasDestroy_v2)(after) == CUBLAS_STATUS_SUCCESS);
+}
 #endif
 
 TEST_CASE("what is refused says so and is reported") {
