@@ -31,13 +31,18 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
 
     def __init__(self):
         super().__init__()
-        self.reads = {}  # (frame, where its data type was read): the tensor
+        self.reads = {}  # by frame that runs and instruction: the tensor whose data type was read
         self.codes = {}
 
     def __torch_function__(self, function, types, arguments=(), named=None):
         named = named or {}
         if function == torch.Tensor.dtype.__get__:
-            self.reads[self.place()] = arguments[0]
+            frame, at = self.place()
+            if frame not in self.reads:
+                running = set(frames_from(frame))
+                self.reads = {other: reads for other, reads in self.reads.items() if other in running}
+            self.reads.setdefault(frame, {}).pop(at, None)
+            self.reads[frame][at] = arguments[0]
             return function(*arguments)
         if any(isinstance(x, float) for x in (*arguments, *named.values())):
             arguments = tuple(map(self.of_all_types, arguments))
@@ -74,32 +79,38 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
     @staticmethod
     def place():
         """The function of the network that is running, and the instruction at which it is."""
-        frame = sys._getframe(2)
-        while frame and (of_torch(frame) or is_own(frame.f_code)):
-            frame = frame.f_back
-        return frame, frame.f_lasti if frame else 0
+        for frame in frames_from(sys._getframe(2)):
+            if not of_torch(frame) and not is_own(frame.f_code):
+                return frame, frame.f_lasti
+        return None, 0
 
     def source(self, dtype):
         """The tensor that this call has `dtype` from, or None."""
         frame, call = self.place()
         if frame is None or not hasattr(frame.f_code, "co_positions"):
             return None
-        instructions = self.codes.setdefault(
-            frame.f_code, {i.offset: (i, after) for i, after in pairs(dis.get_instructions(frame.f_code))}
-        )
+        if frame.f_code not in self.codes:
+            self.codes[frame.f_code] = {i.offset: (i, after) for i, after in pairs(dis.get_instructions(frame.f_code))}
+        instructions = self.codes[frame.f_code]
         if call not in instructions:
             return None
         begin, end = span(instructions[call][0])
         inside = [i for i, _ in instructions.values() if begin <= span(i)[0] and span(i)[1] <= end and i.offset < call]
         names = {i.argval for i in inside if i.opname.startswith("LOAD_FAST")}
-        for (other, at), tensor in reversed(self.reads.items()):
-            if other is not frame or tensor.dtype != dtype or at not in instructions:
+        for at, tensor in reversed(self.reads.get(frame, {}).items()):
+            if tensor.dtype != dtype or at not in instructions:
                 continue
             _, after = instructions[at]
             stored = after.argval if after is not None and after.opname == "STORE_FAST" else None
             if any(i.offset == at for i in inside) or stored in names and frame.f_locals.get(stored) is dtype:
                 return tensor
         return None
+
+
+def frames_from(frame):
+    while frame:
+        yield frame
+        frame = frame.f_back
 
 
 def is_own(code):
