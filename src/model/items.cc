@@ -120,13 +120,21 @@ class Collector {
       if (found != live_.end()) out_.items[static_cast<std::size_t>(found->second)].key = &call.key;
       return;
     }
-    Event event{.kind = EventKind::kAlloc, .op = call.op, .module = call.module};
+    out_.items[PushNone(call.op, call.module, 1).front()].key = &call.key;
+  }
+
+  // `count` requests of 0 bytes, released at once: of a call that made none in this trace.
+  std::vector<std::size_t> PushNone(OperatorId op, ModuleId module, std::size_t count) {
+    Event event{.kind = EventKind::kAlloc, .op = op, .module = module};
     if (!out_.items.empty()) event.stream = out_.items.back().stream;
-    const auto block = static_cast<std::int32_t>(out_.items.size());
-    Push(event, -1);
-    out_.items.back().key = &call.key;
+    std::vector<std::size_t> made;
+    for (std::size_t i = 0; i < count; ++i) {
+      made.push_back(out_.items.size());
+      Push(event, -1);
+    }
     event.kind = EventKind::kFree;
-    Push(event, block);
+    for (std::size_t i = count; i-- > 0;) Push(event, static_cast<std::int32_t>(made[i]));
+    return made;
   }
 
   // A call that has two requests of its own, or none, is one that this knows.
@@ -141,16 +149,7 @@ class Collector {
       made.push_back(static_cast<std::size_t>(item.block));
     }
     std::sort(made.begin(), made.end());
-    if (made.empty()) {
-      Event event{.kind = EventKind::kAlloc, .op = call.op, .module = call.module};
-      if (!out_.items.empty()) event.stream = out_.items.back().stream;
-      for (std::size_t i = 0; i < kReductionRequests; ++i) {
-        made.push_back(out_.items.size());
-        Push(event, -1);
-      }
-      event.kind = EventKind::kFree;
-      for (std::size_t i = made.size(); i-- > 0;) Push(event, static_cast<std::int32_t>(made[i]));
-    }
+    if (made.empty()) made = PushNone(call.op, call.module, kReductionRequests);
     if (made.size() != kReductionRequests) return;
     for (std::size_t slot = 0; slot < made.size(); ++slot) {
       out_.items[made[slot]].key = &call.key;
