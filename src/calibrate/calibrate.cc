@@ -14,6 +14,7 @@
 
 #include "src/calibrate/figures.h"
 #include "src/calibrate/plan_file.h"
+#include "src/calibrate/side_by_side.h"
 #include "src/child/child.h"
 #include "src/child/temporary_folder.h"
 #include "src/core/atomic_file.h"
@@ -166,30 +167,20 @@ class Calibrator {
     if (keys_.empty()) return {};
     const auto start = Clock::now();
     Say("asking cuDNN for " + std::to_string(keys_.size()) + " plans");
-    const auto workers = std::clamp<std::size_t>(
-        keys_.size() / kLeastShare, 1, static_cast<std::size_t>(std::max(1, options_.parallel)));
-    // Dealt out in turn, so that each gets a like share of slow ones.
-    std::vector<std::vector<std::string>> shares(workers);
-    std::size_t next = 0;
-    for (const std::string& key : keys_) shares[next++ % workers].push_back(key);
-    std::vector<Result<CalibrationAnswer>> answers(workers, Status::Internal("not asked"));
-    std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < workers; ++i) {
-      threads.emplace_back([&, i] { answers[i] = AskPlans(shares[i]); });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (std::size_t i = 0; i < workers; ++i) {
-      if (!answers[i].ok()) return answers[i].status();
-      for (std::size_t k = 0; k < shares[i].size(); ++k) {
-        const auto& [bytes, engine] = answers[i]->plans[k];
-        if (bytes < 0) {
-          ++done_.without_plan;
-          continue;
-        }
-        ++done_.plans;
-        table_.rows.insert_or_assign(shares[i][k],
-                                     std::to_string(bytes) + " " + std::to_string(engine));
+    const Questions questions{{keys_.begin(), keys_.end()}, {}};
+    const Result<CalibrationAnswer> answer =
+        AskSideBySide(options_.child, options_.device, questions, options_.parallel, kLeastShare,
+                      "asking cuDNN for plans");
+    if (!answer.ok()) return answer.status();
+    for (std::size_t i = 0; i < questions.plans.size(); ++i) {
+      const auto& [bytes, engine] = answer->plans[i];
+      if (bytes < 0) {
+        ++done_.without_plan;
+        continue;
       }
+      ++done_.plans;
+      table_.rows.insert_or_assign(questions.plans[i],
+                                   std::to_string(bytes) + " " + std::to_string(engine));
     }
     const std::string folder = UserDataFolder() + "/cudnn";
     std::error_code error;
@@ -200,13 +191,6 @@ class Calibrator {
     if (Status s = WritePlanFile(table_, done_.plans_path); !s.ok()) return s;
     done_.plans_s = SecondsSince(start);
     return {};
-  }
-
-  Result<CalibrationAnswer> AskPlans(const std::vector<std::string>& keys) const {
-    const std::string request = FormatCalibrationRequest(options_.device, false, keys) + "\n";
-    Result<std::string> line = Child::AskOnce(options_.child, request, "asking cuDNN for plans");
-    if (!line.ok()) return line.status();
-    return ParseCalibrationAnswer(*line, keys.size());
   }
 
   // In a thread of its own: touches contexts_ and done_.run_s alone.
