@@ -30,7 +30,7 @@ import warnings
 import torch
 from torch import nn
 
-from watched_trace import AsInTheRun, Variables
+from watched_trace import AsInTheRun, Variables, watching_autocast
 
 IMAGE = [("x", [3, 224, 224], torch.float32)]
 TOKENS = [("input_ids", [512], torch.int64)]
@@ -230,21 +230,12 @@ def save_script(script, inputs, path):
 def leaves_autocast(model, batch):
     """Whether a part of forward runs with autocast off, which scripting does not record."""
     found = []
-    enter = torch.autocast.__enter__
-
-    def entered(context):
-        found.append(not context._enabled)
-        return enter(context)
-
-    torch.autocast.__enter__ = entered
     try:
-        with torch.no_grad():
+        with watching_autocast(found.append), torch.no_grad():
             model(*batch)
     except Exception:  # the export itself says what is wrong
         pass
-    finally:
-        torch.autocast.__enter__ = enter
-    return any(found)
+    return not all(found)
 
 
 def export_script(model, inputs, batch, path, trace):

@@ -12,6 +12,26 @@ from torch import nn
 OWN = ("watched_trace.py", "export_model.py")  # whose functions are no part of a network
 
 
+@contextlib.contextmanager
+def watching_autocast(entered, left=lambda *error: None):
+    """Calls entered(enabled) and left(*error) with every `with torch.autocast(...)`."""
+    enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
+
+    def tell_and_enter(context):
+        entered(context._enabled)
+        return enter(context)
+
+    def tell_and_leave(context, *error):
+        left(*error)
+        return leave(context, *error)
+
+    torch.autocast.__enter__, torch.autocast.__exit__ = tell_and_enter, tell_and_leave
+    try:
+        yield
+    finally:
+        torch.autocast.__enter__, torch.autocast.__exit__ = enter, leave
+
+
 class AsInTheRun(torch.overrides.TorchFunctionMode):
     """While a network is exported, some things are not what they are in a run under autocast, or
     in another data type.
@@ -200,23 +220,14 @@ class Variables:
                         variables.record(value).plain = True
                 return result
 
-        enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
         modes = []
 
-        def entered(context):
-            modes.append(contextlib.nullcontext() if context._enabled else Plain())
+        def entered(enabled):
+            modes.append(contextlib.nullcontext() if enabled else Plain())
             modes[-1].__enter__()
-            return enter(context)
 
-        def left(context, *error):
-            modes.pop().__exit__(*error)
-            return leave(context, *error)
-
-        torch.autocast.__enter__, torch.autocast.__exit__ = entered, left
-        try:
+        with watching_autocast(entered, lambda *error: modes.pop().__exit__(*error)):
             yield
-        finally:
-            torch.autocast.__enter__, torch.autocast.__exit__ = enter, leave
 
     def enter_function(self, frame, event, _):
         code = frame.f_code
