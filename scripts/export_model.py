@@ -6,7 +6,7 @@
     export_model.py transformers:gpt2 --input tokens=512:int64 --out gpt2
     export_model.py mypackage.models:make_net --input 3x224x224 --out net
 
-writes OUT.pt (TorchScript: scripted if that works, else traced) and, with --pt2,
+writes OUT.pt (TorchScript: traced, in training and for evaluation, else scripted) and, with --pt2,
 OUT.pt2 (torch.export with a symbolic batch). The weights become one-element tensors
 expanded to their shapes, so a file of a 7B-parameter network is a few MB; memmodel
 gives them their size again. The input shapes are stored in the file.
@@ -30,7 +30,7 @@ import warnings
 import torch
 from torch import nn
 
-from watched_trace import AsInTheRun, Variables, watching_autocast
+from watched_trace import AsInTheRun, Lives
 
 IMAGE = [("x", [3, 224, 224], torch.float32)]
 TOKENS = [("input_ids", [512], torch.int64)]
@@ -227,32 +227,36 @@ def save_script(script, inputs, path):
     save_atomically(path, lambda temporary: torch.jit.save(script, temporary, _extra_files=extra))
 
 
-def leaves_autocast(model, batch):
-    """Whether a part of forward runs with autocast off, which scripting does not record."""
-    found = []
+def export_script(model, inputs, batch, path, scripted):
+    """Traces or scripts `model` into `path`; returns which of the two it was."""
+    how = "scripted" if scripted else "traced"
     try:
-        with watching_autocast(found.append), torch.no_grad():
-            model(*batch)
-    except Exception:  # the export itself says what is wrong
-        pass
-    return not all(found)
-
-
-def export_script(model, inputs, batch, path, trace):
-    """Scripts or traces `model` into `path`; returns which of the two it was."""
-    how = "scripted"
-    try:
-        traced = trace or isinstance(model, LossOfTokens) or leaves_autocast(model, batch)
-        script = None if traced else torch.jit.script(model)
-    except Exception:  # scripting fails in many ways; tracing is the other one
-        script = None
-        if len(batch) == 1:
-            model = FirstTensor(model).train(model.training)
-    if script is None:
-        how = "traced"
-        script = Variables(model).trace(batch)
-    save_script(script, inputs, path)
+        script = torch.jit.script(model) if scripted else trace(model, batch)
+        save_script(script, inputs, path)
+    except Exception as error:
+        if scripted or isinstance(model, LossOfTokens):
+            raise
+        try:
+            how, script = "scripted", torch.jit.script(model)
+        except Exception:  # scripting fails in many ways; the trace says more
+            raise error from None
+        save_script(script, inputs, path)
     return how
+
+
+def trace(model, batch):
+    try:
+        lives = Lives(model)
+        script = lives.trace(batch)
+    except Exception:
+        if len(batch) > 1:
+            raise
+        lives = Lives(FirstTensor(model).train(model.training))
+        script = lives.trace(batch)
+    if lives.has_numbers:
+        with torch.no_grad():  # fails if one of them is a size of this batch
+            script(*(torch.cat([x, x[:1]]) for x in batch))
+    return script
 
 
 def export_program(model, batch, path):
@@ -279,9 +283,9 @@ def main():
         help="transformers: cache no keys and values, as transformers.Trainer does",
     )
     parser.add_argument(
-        "--trace",
+        "--script",
         action="store_true",
-        help="trace what could be scripted: variables of all functions are seen, but the file is for one mode, training or --eval",
+        help="script the network: what it decides by the size of the batch stays a decision",
     )
     parser.add_argument("--eval", action="store_true", help="export for inference")
     options = parser.parse_args()
@@ -295,7 +299,7 @@ def main():
         inputs = [parse_input(spec) for spec in options.input]
     batch = tuple(torch.zeros([2, *shape], dtype=dtype) for _, shape, dtype in inputs)
     try:
-        how = export_script(model, inputs, batch, options.out + ".pt", options.trace)
+        how = export_script(model, inputs, batch, options.out + ".pt", options.script)
     except Exception as error:
         if "Could not export Python function call" not in str(error):
             raise

@@ -33,10 +33,11 @@ struct RunOptions {
   // Counts that only a kernel knows (nonzero, boolean masks, unique) are answered with this
   // share of the largest possible; 1 is an upper bound. Unset: they are unknown.
   std::optional<double> unknown_count;
-  bool eager = false;  // TORCHDYNAMO_DISABLE=1: torch.compile leaves functions as they are
-  double timeout_s = 0;                  // of one run of the script; 0: none
-  std::string cache;                     // folder for cuDNN's answers; "": none
-  int interrupt_fd = -1;                 // readable when the wait is to end (signalfd); -1: none
+  bool eager = false;        // TORCHDYNAMO_DISABLE=1: torch.compile leaves functions as they are
+  std::string trace_output;  // file for the trace of the run that is described; "": none
+  double timeout_s = 0;      // of one run of the script; 0: none
+  std::string cache;         // folder for cuDNN's answers; "": none
+  int interrupt_fd = -1;     // readable when the wait is to end (signalfd); -1: none
   std::vector<std::string> assumptions;  // what was not given; one sentence each
   std::function<void(const std::string&)> progress;
 };

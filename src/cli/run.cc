@@ -143,6 +143,10 @@ void AddRun(CLI::App& app, Context& context) {
   command->add_flag("--eager", flags->run.eager,
                     "torch.compile leaves functions as they are (TORCHDYNAMO_DISABLE=1)");
   command
+      ->add_option("--output", flags->run.trace_output,
+                   "every event of the process that needs most, for simulate, diff and fit")
+      ->type_name("FILE");
+  command
       ->add_option("--timeout", flags->run.timeout_s, "seconds that one run of the script may take")
       ->type_name("SECONDS");
   command->add_flag("--synthetic-data", flags->synthetic_data)->group("");

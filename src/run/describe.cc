@@ -55,6 +55,11 @@ Status DescribeTrace(const RunOptions& options, const ProcessReport& report, Run
   const DeviceTrace* device = report.device();
   if (device == nullptr) return {};
   if (!device->complete) {
+    if (!options.trace_output.empty()) {
+      return Status::Unavailable(
+          "no trace to write: the allocator's history is not complete (the script records its own, "
+          "or made more requests than are kept)");
+    }
     answer->notes.emplace_back(
         "the allocator's history is not complete (the script records its own, or "
         "made more requests than are kept): no breakdown");
@@ -62,6 +67,9 @@ Status DescribeTrace(const RunOptions& options, const ProcessReport& report, Run
   }
   Result<Trace> trace = ReadTrace(device->path);
   if (!trace.ok()) return trace.status();
+  if (!options.trace_output.empty()) {
+    if (Status s = WriteTrace(*trace, options.trace_output, TraceDetail::kFull); !s.ok()) return s;
+  }
   Result<MemoryUse> use = Classify(*trace, {options.alloc_conf});
   if (!use.ok()) {
     answer->notes.push_back("no breakdown: " + use.status().message());

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/step/autocast.h"
+#include "src/step/script_lifetime.h"
 #include "src/tracer/operator_log.h"
 
 namespace memmodel::step {
@@ -82,6 +83,7 @@ class Frame : public std::enable_shared_from_this<Frame> {
     recomputed_ = true;
     const Autocast autocast(at::kCUDA, autocast_, dtype_);
     const at::AutoGradMode grad(true);
+    const HeldValues held;
     try {
       Run(/*again=*/true);
     } catch (const std::exception&) {  // TorchScript throws its own for ours

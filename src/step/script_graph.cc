@@ -1,6 +1,7 @@
 #include "src/step/script_graph.h"
 
 #include <ATen/ops/_cudnn_rnn_flatten_weight.h>
+#include <ATen/ops/alias.h>
 #include <ATen/ops/slice.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -10,8 +11,10 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <string>
+#include <string_view>
 #include <vector>
+
+#include "src/step/script_lifetime.h"
 
 namespace memmodel::step {
 namespace {
@@ -76,18 +79,46 @@ void RewriteDevices(const torch::jit::Module& module) {
 
 namespace {
 
-const torch::jit::RegisterOperators kRegistered({torch::jit::Operator(
-    "memmodel::slice(Tensor(a) self, int dim, int? start, int? end, int step) -> Tensor(a)",
-    [](torch::jit::Stack& stack) {
-      const std::int64_t step = torch::jit::pop(stack).toInt();
-      const auto end = torch::jit::pop(stack).toOptional<std::int64_t>();
-      const auto start = torch::jit::pop(stack).toOptional<std::int64_t>();
-      const std::int64_t dim = torch::jit::pop(stack).toInt();
-      at::Tensor self = torch::jit::pop(stack).toTensor();
-      const bool full = start.value_or(0) == 0 && step == 1 && (!end || self.size(dim) <= *end);
-      torch::jit::push(stack, full ? self : at::slice(self, dim, start, end, step));
-    },
-    c10::AliasAnalysisKind::FROM_SCHEMA)});
+at::Tensor SliceUnlessFull(torch::jit::Stack& stack) {
+  const std::int64_t step = torch::jit::pop(stack).toInt();
+  const auto end = torch::jit::pop(stack).toOptional<std::int64_t>();
+  const auto start = torch::jit::pop(stack).toOptional<std::int64_t>();
+  const std::int64_t dim = torch::jit::pop(stack).toInt();
+  at::Tensor self = torch::jit::pop(stack).toTensor();
+  const bool full = start.value_or(0) == 0 && step == 1 && (!end || self.size(dim) <= *end);
+  return full ? self : at::slice(self, dim, start, end, step);
+}
+
+const torch::jit::RegisterOperators kRegistered(
+    {torch::jit::Operator(
+         "memmodel::slice(Tensor(a) self, int dim, int? start, int? end, int step) -> Tensor(a)",
+         [](torch::jit::Stack& stack) { torch::jit::push(stack, SliceUnlessFull(stack)); },
+         c10::AliasAnalysisKind::FROM_SCHEMA),
+     // The last of those of one pair of brackets, `indexed[...]`, whose result is never
+     // `indexed` itself.
+     torch::jit::Operator(
+         "memmodel::last_slice(Tensor(a) indexed, Tensor(a) self, int dim, int? start, int? end, "
+         "int step) -> Tensor(a)",
+         [](torch::jit::Stack& stack) {
+           at::Tensor result = SliceUnlessFull(stack);
+           const at::Tensor indexed = torch::jit::pop(stack).toTensor();
+           torch::jit::push(stack, result.is_same(indexed) ? at::alias(indexed) : result);
+         },
+         c10::AliasAnalysisKind::FROM_SCHEMA)});
+
+// What the brackets whose last slice is `slice` are put behind, where that is known: the
+// values in between have no names in a graph whose values are watched.
+torch::jit::Value* Indexed(Node* slice) {
+  if (!IsWatched(slice->output())) return nullptr;
+  torch::jit::Value* value = slice->input(0);
+  for (;;) {
+    const std::string_view kind = value->node()->kind().toQualString();
+    const bool inside =
+        kind == "aten::slice" || kind == "aten::select" || kind == "aten::unsqueeze";
+    if (IsWatched(value) || !inside) return value;
+    value = value->node()->input(0);
+  }
+}
 
 // A slice of the first dimension is of one in brackets alone, as far as is known.
 bool InTuple(const Node* slice) {
@@ -106,7 +137,8 @@ bool InTuple(const Node* slice) {
 void RemoveFullSlices(const torch::jit::Module& module) {
   static const auto kSlice = c10::Symbol::fromQualString("aten::slice");
   static const auto kUnlessFull = c10::Symbol::fromQualString("memmodel::slice");
-  std::vector<Node*> full, maybe;
+  static const auto kLast = c10::Symbol::fromQualString("memmodel::last_slice");
+  std::vector<Node*> full, maybe, last;
   VisitAll(module, [&](Node* node) {
     // (self, dim, start, end, step); slices of lists have no dim
     if (node->kind() != kSlice || node->inputs().size() != 5 ||
@@ -118,21 +150,29 @@ void RemoveFullSlices(const torch::jit::Module& module) {
       if (!value) return false;
       return (value->isNone() && i != 4) || (value->isInt() && value->toInt() == number);
     };
-    if (is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1)) {
+    if (const torch::jit::Value* indexed = Indexed(node)) {
+      if (indexed != node->input(0) || !is(1, 0)) last.push_back(node);
+    } else if (is(2, 0) && is(3, std::numeric_limits<std::int64_t>::max()) && is(4, 1)) {
       full.push_back(node);
     } else if (InTuple(node)) {
       maybe.push_back(node);
     }
   });
-  for (Node* node : full) {
-    node->output()->replaceAllUsesWith(node->input(0));
-    node->destroy();
-  }
-  for (Node* node : maybe) {
-    Node* slice = node->owningGraph()->create(kUnlessFull, node->inputs(), 1)->insertBefore(node);
+  const auto replace = [](Node* node, c10::Symbol kind, at::ArrayRef<torch::jit::Value*> inputs) {
+    Node* slice = node->owningGraph()->create(kind, inputs, 1)->insertBefore(node);
     slice->copyMetadata(node);
     slice->output()->copyMetadata(node->output());
     node->output()->replaceAllUsesWith(slice->output());
+    node->destroy();
+  };
+  for (Node* node : last) {
+    std::vector<torch::jit::Value*> inputs{Indexed(node)};
+    for (torch::jit::Value* input : node->inputs()) inputs.push_back(input);
+    replace(node, kLast, inputs);
+  }
+  for (Node* node : maybe) replace(node, kUnlessFull, node->inputs());
+  for (Node* node : full) {
+    node->output()->replaceAllUsesWith(node->input(0));
     node->destroy();
   }
 }

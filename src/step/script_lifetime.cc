@@ -17,12 +17,12 @@
 // Assignments within branches and loops are left to it too. A function's variables end
 // in the order in which they were first assigned.
 //
-// Functions that forward calls are not to be seen in a traced graph. Values of their
-// variables are given names by scripts/export_model.py that say where they end:
-// labels__until3_ with the value whose name has __end3_. A variable has what a function
-// returned from its end: query__from3_. Values with __plain_ were made where autocast was off
-// (`with torch.autocast(..., enabled=False)`), which the graph does not know either; those
-// with __held_ are in an object that lives until the outermost forward returns.
+// Of a graph that scripts/export_model.py traced more is known: it watched how long Python held
+// each tensor. memmodel5__held_ is held from the node that makes it to that of memmodel8__end5_,
+// wherever that stands; memmodel5__kept_ by the network itself, until it is made again. Where a
+// value is printed it has no other use, but Python calls the operator that makes it. Values
+// with __plain_ were made where autocast was off (`with torch.autocast(..., enabled=False)`),
+// which a graph does not know either.
 #include "src/step/script_lifetime.h"
 
 #include <torch/csrc/jit/api/function_impl.h>
@@ -35,7 +35,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,10 +49,18 @@ using torch::jit::Graph;
 using torch::jit::Node;
 using torch::jit::Value;
 
+constexpr std::string_view kWatched = "memmodel";  // how the names of watched values begin
+
 // Those that were left, the innermost last.
 thread_local std::vector<std::unique_ptr<Autocast>> plain_parts;
 
-thread_local std::vector<at::Tensor> held_by_objects;
+// What Python holds, by the number in its name.
+thread_local std::map<std::int64_t, at::Tensor> held, kept;
+
+void Hold(torch::jit::Stack& stack, std::map<std::int64_t, at::Tensor>* into) {
+  const std::int64_t number = torch::jit::pop(stack).toInt();
+  (*into)[number] = torch::jit::pop(stack).toTensor();
+}
 
 const torch::jit::RegisterOperators kRegistered(
     {torch::jit::Operator(
@@ -63,10 +71,16 @@ const torch::jit::RegisterOperators kRegistered(
          },
          c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
-         "memmodel::hold(Tensor value) -> ()",
-         [](torch::jit::Stack& stack) {
-           held_by_objects.push_back(torch::jit::pop(stack).toTensor());
-         },
+         "memmodel::hold(Tensor value, int number) -> ()",
+         [](torch::jit::Stack& stack) { Hold(stack, &held); },
+         c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "memmodel::hold_on(Tensor value, int number) -> ()",
+         [](torch::jit::Stack& stack) { Hold(stack, &kept); },
+         c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "memmodel::let_go(int number) -> ()",
+         [](torch::jit::Stack& stack) { held.erase(torch::jit::pop(stack).toInt()); },
          c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
          "memmodel::leave_autocast() -> ()",
@@ -81,11 +95,21 @@ const torch::jit::RegisterOperators kRegistered(
 
 bool IsTensor(const Value* value) { return value->type()->kind() == c10::TypeKind::TensorType; }
 
-// The numbers behind `mark` in a name: 3 and 4 of "loss__end3__end4_0".
-std::vector<int> Numbers(const std::string& name, const std::string& mark) {
-  std::vector<int> numbers;
-  for (std::size_t at = name.find(mark); at != std::string::npos; at = name.find(mark, at + 1)) {
-    numbers.push_back(std::atoi(name.c_str() + at + mark.size()));
+bool Says(const Value* value, std::string_view mark) {
+  return value->debugName().find(mark) != std::string::npos;
+}
+
+// The number in the name of a watched value.
+std::int64_t NumberOf(const Value* value) {
+  return std::atoll(value->debugName().c_str() + kWatched.size());
+}
+
+// 3 and 4 of "memmodel8__end3___end4_".
+std::vector<std::int64_t> Ends(const std::string& name) {
+  static constexpr std::string_view kMark = "__end";
+  std::vector<std::int64_t> numbers;
+  for (std::size_t at = name.find(kMark); at != std::string::npos; at = name.find(kMark, at + 1)) {
+    numbers.push_back(std::atoll(name.c_str() + at + kMark.size()));
   }
   return numbers;
 }
@@ -95,25 +119,40 @@ std::string VariableOf(const Value* value) {
   if (!value->hasDebugName()) return "";
   std::string name = value->debugName();
   name.resize(std::min(name.find('.'), name.size()));
-  for (const char* mark : {"__until", "__from", "__end", "__plain", "__held"}) {
-    const std::size_t at = name.find(mark);
-    if (at == std::string::npos) continue;
-    name.resize(at + 1);
-    return name == "none_" ? "" : name;
-  }
   while (!name.empty() && std::isdigit(static_cast<unsigned char>(name.back())) != 0)
     name.pop_back();
   return name.empty() || name.front() == '_' ? "" : name;
 }
 
-// After nodes whose values have __held_ in their names.
-void HoldForObjects(Graph& graph) {
+// What is held is so from the node that makes it on; what ends there ends then.
+void HoldAsWatched(Graph& graph) {
   static const auto kHold = c10::Symbol::fromQualString("memmodel::hold");
+  static const auto kHoldOn = c10::Symbol::fromQualString("memmodel::hold_on");
+  static const auto kLetGo = c10::Symbol::fromQualString("memmodel::let_go");
+  static const auto kKeep = c10::Symbol::fromQualString("memmodel::keep");
   const std::vector<Node*> nodes(graph.block()->nodes().begin(), graph.block()->nodes().end());
   for (Node* node : nodes) {
+    if (node->kind() == c10::prim::Print) {
+      graph.create(kKeep, node->inputs(), /*num_outputs=*/0)->insertBefore(node);
+      node->destroy();
+      continue;
+    }
+    Node* last = node;
+    const auto add = [&](c10::Symbol kind, Value* value, std::int64_t number) {
+      torch::jit::WithInsertPoint after(last->next());
+      Value* constant = graph.insertConstant(number);
+      Node* added = value == nullptr ? graph.create(kind, {constant}, 0)
+                                     : graph.create(kind, {value, constant}, 0);
+      last = graph.insertNode(added);
+    };
     for (Value* output : node->outputs()) {
-      if (!IsTensor(output) || output->debugName().find("__held_") == std::string::npos) continue;
-      graph.create(kHold, {output}, /*num_outputs=*/0)->insertAfter(node);
+      if (!IsWatched(output)) continue;
+      if (Says(output, "__kept_")) add(kHoldOn, output, NumberOf(output));
+      if (Says(output, "__held_")) add(kHold, output, NumberOf(output));
+    }
+    for (Value* output : node->outputs()) {
+      if (!IsWatched(output)) continue;
+      for (const std::int64_t number : Ends(output->debugName())) add(kLetGo, nullptr, number);
     }
   }
 }
@@ -169,7 +208,7 @@ void LeaveAutocastWhereOff(Graph& graph) {
     const auto outputs = node->outputs();
     if (!std::any_of(outputs.begin(), outputs.end(), IsTensor)) continue;
     const bool plain = std::any_of(outputs.begin(), outputs.end(), [](const Value* output) {
-      return output->debugName().find("__plain_") != std::string::npos;
+      return IsWatched(output) && Says(output, "__plain_");
     });
     if (plain && last == nullptr) graph.create(kLeave, 0)->insertBefore(node);
     if (!plain && last != nullptr) graph.create(kReturn, 0)->insertAfter(last);
@@ -180,73 +219,62 @@ void LeaveAutocastWhereOff(Graph& graph) {
 
 void KeepVariables(Graph& graph) {
   static const auto kKeep = c10::Symbol::fromQualString("memmodel::keep");
-  struct Call {
-    Variables variables;
-    std::vector<std::tuple<Variables*, std::string, Value*>> results;
-    bool ended = false;
-  };
-  Variables own;
-  std::map<int, Call> calls;                                   // of functions that forward calls
-  std::vector<std::pair<std::vector<Value*>, Node*>> endings;  // values, node after which they end
-  const auto assign = [&](Variables& variables, const std::string& variable, Value* value,
-                          Node* when) {
-    Value* before = variables.Assign(variable, value);
-    if (before != nullptr) endings.push_back({{before}, when});
-  };
+  Variables variables;
+  std::vector<std::pair<Value*, Node*>> endings;  // a value, the node after which it ends
   for (Node* node : graph.block()->nodes()) {
     for (Value* output : node->outputs()) {
       if (!IsTensor(output)) continue;
-      const std::string name = output->debugName();
-      if (const std::string variable = VariableOf(output); !variable.empty()) {
-        const std::vector<int> until = Numbers(name, "__until");
-        const std::vector<int> from = Numbers(name, "__from");
-        Variables& variables = until.empty() ? own : calls[until.front()].variables;
-        if (from.empty()) {
-          assign(variables, variable, output, node);
-        } else {
-          calls[from.front()].results.emplace_back(&variables, variable, output);
-        }
-      }
-      for (const int number : Numbers(name, "__end")) {
-        Call& call = calls[number];
-        call.ended = true;
-        if (!call.variables.values().empty()) endings.push_back({call.variables.values(), node});
-        for (const auto& [variables, variable, value] : call.results) {
-          assign(*variables, variable, value, node);
-        }
-      }
+      const std::string variable = VariableOf(output);
+      if (variable.empty()) continue;
+      if (Value* before = variables.Assign(variable, output)) endings.emplace_back(before, node);
     }
   }
-  // The first to end last: each is put right behind its node.
-  std::reverse(endings.begin(), endings.end());
-  for (const auto& [values, node] : endings) {
-    graph.create(kKeep, values, /*num_outputs=*/0)->insertAfter(node);
+  for (const auto& [value, node] : endings) {
+    graph.create(kKeep, {value}, /*num_outputs=*/0)->insertAfter(node);
   }
-  // What forward returns straight from a call may have lost its name when it was saved. The
-  // innermost call ends first.
-  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
-    if (call->second.ended || call->second.variables.values().empty()) continue;
-    graph.block()->appendNode(
-        graph.create(kKeep, call->second.variables.values(), /*num_outputs=*/0));
+  if (!variables.values().empty()) {
+    graph.block()->appendNode(graph.create(kKeep, variables.values(), /*num_outputs=*/0));
   }
-  if (!own.values().empty()) {
-    graph.block()->appendNode(graph.create(kKeep, own.values(), /*num_outputs=*/0));
-  }
+}
+
+bool HasWatched(const Graph& graph) {
+  const auto nodes = graph.block()->nodes();
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node* node) {
+    const auto outputs = node->outputs();
+    return std::any_of(outputs.begin(), outputs.end(), &IsWatched);
+  });
 }
 
 }  // namespace
 
-void DropWhatObjectsHeld() { held_by_objects.clear(); }
+bool IsWatched(const Value* value) {
+  return IsTensor(value) && value->hasDebugName() && value->debugName().starts_with(kWatched);
+}
+
+void DropWhatNetworksKeep() { kept.clear(); }
+
+HeldValues::HeldValues() { before_.swap(held); }
+HeldValues::~HeldValues() {
+  held.clear();
+  held.swap(before_);
+}
 
 void KeepAsPythonDoes(const torch::jit::Module& module) {
+  std::vector<Graph*> graphs;
   for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
     auto* graph_function = torch::jit::tryToGraphFunction(*function);
-    if (graph_function == nullptr) continue;
-    Graph& graph = *graph_function->graph();
-    LeaveAutocastWhereOff(graph);
-    HoldForObjects(graph);
-    KeepVariables(graph);
-    KeepArguments(graph, graph.block());
+    if (graph_function != nullptr) graphs.push_back(graph_function->graph().get());
+  }
+  const bool watched = std::any_of(graphs.begin(), graphs.end(),
+                                   [](const Graph* graph) { return HasWatched(*graph); });
+  for (Graph* graph : graphs) {
+    if (watched) {
+      LeaveAutocastWhereOff(*graph);
+      HoldAsWatched(*graph);
+    } else {
+      KeepVariables(*graph);
+      KeepArguments(*graph, graph->block());
+    }
   }
 }
 

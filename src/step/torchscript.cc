@@ -63,6 +63,7 @@ class TorchScriptModel : public Model {
 
   void To(at::Device device) override {
     const at::NoGradGuard no_grad;
+    DropWhatNetworksKeep();
     Apply([&](const at::Tensor& t) { return Materialize(t, device, dtype_); });
     if (!prepared_) MoveConstants(module_, device);
   }
@@ -78,7 +79,10 @@ class TorchScriptModel : public Model {
 
   void ToDtype(at::ScalarType dtype) override { dtype_ = dtype; }
 
-  void SetTraining(bool training) override { module_.train(training); }
+  void SetTraining(bool training) override {
+    module_.train(training);
+    forward_ = !training && module_.find_method("infer") ? "infer" : "forward";
+  }
 
   // Compiles all functions, which takes longer than running them. Not possible while
   // constants of the graphs have to move to the device first.
@@ -96,10 +100,8 @@ class TorchScriptModel : public Model {
     std::vector<c10::IValue> stack;
     stack.reserve(inputs.size());
     for (const at::Tensor& input : inputs) stack.emplace_back(input);
-    DropWhatObjectsHeld();  // of a run that failed
-    c10::IValue result = module_.forward(std::move(stack));
-    DropWhatObjectsHeld();
-    return result;
+    const HeldValues held;
+    return module_.get_method(forward_)(std::move(stack));
   }
 
   Status Checkpoint(const std::string& glob) override { return CheckpointModules(module_, glob); }
@@ -168,6 +170,7 @@ class TorchScriptModel : public Model {
   Module module_;
   std::vector<InputSpec> stored_;
   std::optional<at::ScalarType> dtype_;
+  std::string forward_ = "forward";  // a traced file may have another method for evaluation
   bool prepared_ = false;
 };
 

@@ -65,6 +65,17 @@ class ObjectsNet(nn.Module):
         return result
 
 
+class ContainersNet(nn.Module):
+    """256 numbers a sample. A tuple holds two tensors until it is let go."""
+
+    def forward(self, x):
+        pair = (x + 1, x * 2)
+        y = pair[0][:, :128] + pair[1][:, 128:]
+        pair = None
+        z = y * 2
+        return z
+
+
 def main():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 10))
@@ -79,9 +90,13 @@ def main():
     torch.save(collections.OrderedDict(a=tied.weight, b=tied.weight), path("tied.pt"))
     torch.save([1, 2, 3], path("list.pt"))
     inputs = [("x", [256], torch.float32)]
-    for net, name in ((VariablesNet(), "variables_net.pt"), (ObjectsNet(), "objects_net.pt")):
-        net = export_model.FirstTensor(net)  # to be traced: scripting inlines functions
-        script = export_model.Variables(net).trace((torch.zeros(2, 256),))
+    for net, name in (
+        (VariablesNet(), "variables_net.pt"),
+        (ObjectsNet(), "objects_net.pt"),
+        (ContainersNet(), "containers_net.pt"),
+    ):
+        net = export_model.FirstTensor(net)
+        script = export_model.Lives(net).trace((torch.zeros(2, 256),))
         export_model.save_script(script, inputs, path(name))
 
 

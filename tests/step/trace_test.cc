@@ -172,6 +172,11 @@ TEST_CASE("values live as long as the objects that hold them") {
   CHECK(ForwardEvents("objects_net.pt", "bf16") == " a16 a16 a8 a16 a16 f16 f8 f16");
 }
 
+TEST_CASE("values live as long as the tuples that hold them") {
+  // x + 1 and x * 2 until the tuple goes, after their halves were added; y until the end.
+  CHECK(ForwardEvents("containers_net.pt", "fp32") == " a32 a32 a32 a16 f32 f32 a16 f16");
+}
+
 TEST_CASE("steps make the requests and releases that were measured on a GPU") {
   // Every event from loading the parameters to the end of the third step, in units of 512
   // bytes, in order: plain PyTorch 2.11 in Python on an NVIDIA H200 (driver 580.159, batch
