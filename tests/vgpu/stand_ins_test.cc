@@ -8,6 +8,7 @@
 #endif
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <library_types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -413,6 +414,52 @@ TEST_CASE("what is refused says so and is reported") {
   auto* report = Find<const char*()>("libmemmodel_vgpu.so", "memmodel_vgpu_report_json");
   CHECK(std::string(report()).find("{\"function\":\"cudaIpcGetMemHandle\",\"count\":1}") !=
         std::string::npos);
+}
+
+TEST_CASE("a plan of cuFFT knows its work area, or cannot be made") {
+  constexpr const char* kFft = MEMMODEL_CUDA_MAJOR == 13 ? "libcufft.so.12" : "libcufft.so.11";
+  constexpr int kInvalidPlan = 1, kInvalidSize = 8, kNotSupported = 16;  // of cufft.h
+  auto* create = Find<int(int*)>(kFft, "cufftCreate");
+  auto* destroy = Find<int(int)>(kFft, "cufftDestroy");
+  auto* allocate = Find<int(int, int)>(kFft, "cufftSetAutoAllocation");
+  auto* size = Find<int(int, std::size_t*)>(kFft, "cufftGetSize");
+  auto* make = Find<int(int, int, long long*, long long*, long long, long long, cudaDataType,
+                        long long*, long long, long long, cudaDataType, long long, std::size_t*,
+                        cudaDataType)>(kFft, "cufftXtMakePlanMany");
+  int plan = 0;
+  std::size_t bytes = 0;
+  // A real signal into its spectrum, as torch describes the two.
+  const auto spectrum = [&](long long n, long long stride, long long batch) {
+    return make(plan, 1, &n, &n, stride, n * stride, CUDA_R_32F, &n, 1, n / 2 + 1, CUDA_C_32F,
+                batch, &bytes, CUDA_C_32F);
+  };
+  CHECK(create(&plan) == 0);
+  CHECK(spectrum(148, 1, 7) == kNotSupported);  // memory that cuFFT would take itself
+  CHECK(allocate(plan, 0) == 0);
+  CHECK(spectrum(148, 1, 7) == 0);
+  CHECK(bytes == 4200);  // an NVIDIA H200's
+  bytes = 0;
+  CHECK(size(plan, &bytes) == 0);
+  CHECK(bytes == 4200);
+  CHECK(spectrum(148, 2, 7) == kNotSupported);
+  CHECK(spectrum(15889, 1, 7) == kNotSupported);
+  CHECK(spectrum(0, 1, 7) == kInvalidSize);
+  long long n = 148;
+  CHECK(make(plan, 1, &n, nullptr, 1, 1, CUDA_C_32F, nullptr, 1, 1, CUDA_C_64F, 7, &bytes,
+             CUDA_C_32F) == kNotSupported);
+  auto* report = Find<const char*()>("libmemmodel_vgpu.so", "memmodel_vgpu_report_json");
+  const auto approximate = [&] {
+    const std::string json = report();
+    return json.find("cufftXtMakePlanMany", json.find("\"approximate\"")) != std::string::npos;
+  };
+  CHECK(approximate() == (MEMMODEL_CUDA_MAJOR != 13));
+  CHECK(spectrum(400, 1, 5000) == 0);
+  CHECK(bytes == 0);
+  CHECK(approximate());  // no batch as large was measured
+  CHECK(std::string(report()).find("{\"function\":\"cufftXtMakePlanMany\",\"count\":4}") !=
+        std::string::npos);
+  CHECK(destroy(plan) == 0);
+  CHECK(destroy(plan) == kInvalidPlan);
 }
 
 TEST_CASE("a child of fork has the virtual GPU as it was") {
