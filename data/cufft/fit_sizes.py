@@ -2,7 +2,8 @@
 """Reads off measured cuFFT plans which sizes one kernel transforms, and judges the rule of the work area (docs/stand_ins.md).
 
 usage: fit_sizes.py PLANS... > h200.sizes
-       fit_sizes.py --judge PLANS...    # sizes from every second line, the rule judged on the others
+       fit_sizes.py --judge PLANS...          # sizes from every second plan, the rule judged on the others
+       fit_sizes.py --judge-on NEW PLANS...   # sizes from PLANS, the rule judged on those of NEW that are not in PLANS
 
 PLANS: lines `rank n0 n1 n2 type element batch layout bytes status`, as measure_plans.py writes them. The rule is that of
 src/vgpu/cufft_work_area.cc, written a second time.
@@ -38,9 +39,9 @@ def layout_of(kind, sizes, batch, layout):
         return None
     if batch == 1 or distance == math.prod(ins) * stride:
         name = "" if stride == 1 else "-strided"
-    elif distance == 1 and stride >= batch:
+    elif distance == 1 and stride == batch:
         name = "-columns"
-    elif stride == 1 and len(sizes) == 1:
+    elif stride == 1 and len(sizes) == 1 and distance == max(1, sizes[0] // 4):
         name = "-frames"
     else:
         return None
@@ -51,15 +52,18 @@ def layout_of(kind, sizes, batch, layout):
 
 
 def read(paths):
-    plans = []
+    """Every plan once: random ones repeat."""
+    plans = {}
     for path in paths:
         for line in open(path, encoding="utf-8"):
             words = line.split()
             sizes, kind, element, batch = tuple(map(int, words[1:1 + int(words[0])])), words[4], int(words[5]), int(words[6])
             layout = layout_of(kind, sizes, batch, None if words[7] == "simple" else ast.literal_eval(words[7]))
             if words[9] == "0" and layout is not None:
-                plans.append(Plan(sizes, kind, element, batch, layout, int(words[8])))
-    return plans
+                plan = Plan(sizes, kind, element, batch, layout, int(words[8]))
+                if plans.setdefault(plan[:-1], plan) != plan:
+                    sys.exit(f"{plan} is also measured as {plans[plan[:-1]].bytes}")
+    return list(plans.values())
 
 
 def by_batch(plan):
@@ -70,7 +74,17 @@ def by_batch(plan):
 def places(plan):
     """The table and the size of each dimension."""
     *outer, inner = plan.sizes
-    return [("c2c-strided", n) for n in outer] + [(plan.kind + plan.layout, inner)]
+    layout = "" if outer and plan.kind == "c2c" else plan.layout  # as if an outer one, that came first, had packed them
+    return [("c2c-strided", n) for n in outer] + [(plan.kind + layout, inner)]
+
+
+def measured(plan):
+    """Whether plans of several dimensions in that layout were."""
+    dimensions = len(plan.sizes)
+    if dimensions == 1:
+        return True
+    return 1 not in plan.sizes and (plan.layout == "" or (plan.element == 4 and (
+        plan.layout == "-padded" or (plan.layout == "-columns" and dimensions == 2))))
 
 
 def fit(plans):
@@ -100,8 +114,6 @@ def fit(plans):
 
 def known(table, place, element, n):
     kernels = table[place, element].get(n)
-    if n == 1:
-        return ONE
     if kernels is None and n <= {4: 4096, 8: 2048}.get(element, 0):
         prime = largest_prime(n)
         if place == "c2c" and (prime > 127 or (element == 4 and prime <= 7)):
@@ -120,7 +132,7 @@ def work_area(table, plan):
     *outer, inner = plan.sizes
     element, number = plan.element, 2 * plan.element
     kernels = [known(table, place, element, n) for place, n in places(plan)]
-    if by_batch(plan) or None in kernels or (plan.layout == "-strided" and outer):
+    if by_batch(plan) or None in kernels or not measured(plan):
         return None
     rows = math.prod(outer)
     spectrum = plan.batch * rows * (inner if plan.kind == "c2c" else inner // 2 + 1) * number
@@ -143,17 +155,16 @@ def work_area(table, plan):
     return pairs * inner + round_up(second)
 
 
-def judge(plans):
-    table = fit(plans[::2])
+def judge(table, plans):
     counts = collections.defaultdict(collections.Counter)
-    for plan in plans[1::2]:
+    for plan in plans:
         answer = work_area(table, plan)
         verdict = "not known" if answer is None else "equal" if answer == plan.bytes else "DIFFERENT"
         unseen = any(n not in table[place, plan.element] for place, n in places(plan))
         for key in (f"{len(plan.sizes)}-D {plan.kind} {plan.element}{plan.layout}", "all") + (("by rule alone",) if unseen else ()):
             counts[key][verdict] += 1
     for key in sorted(counts):
-        print(f"{key:18}", ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts[key].items())))
+        print(f"{key:24}", ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts[key].items())))
 
 
 def ranges(numbers):
@@ -173,12 +184,16 @@ def write(plans):
           f"{len(plans)} plans of cuFFT 12.0, made on an NVIDIA H200")
     for (place, element), sizes in sorted(table.items()):
         for word, kernels in (("one", ONE), ("more", MORE)):
-            if numbers := [n for n, k in sizes.items() if k == kernels and n > 1]:
+            if numbers := [n for n, k in sizes.items() if k == kernels]:
                 print(place, element, word, ranges(numbers))
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--judge"]:
-        judge(read(sys.argv[2:]))
+        measured_plans = read(sys.argv[2:])
+        judge(fit(measured_plans[::2]), measured_plans[1::2])
+    elif sys.argv[1:2] == ["--judge-on"]:
+        known_plans = read(sys.argv[3:])
+        judge(fit(known_plans), sorted(set(read(sys.argv[2:3])) - set(known_plans)))
     else:
         write(read(sys.argv[1:]))

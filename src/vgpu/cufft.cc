@@ -30,8 +30,6 @@ constexpr int kInvalidValue = 4;
 constexpr int kInvalidSize = 8;
 constexpr int kNotSupported = 16;
 
-constexpr std::int64_t kMeasuredBatch = 1000;
-
 struct Plan {
   bool allocates = true;  // its work area itself
   std::size_t work_area = 0;
@@ -88,6 +86,16 @@ std::optional<int> Describe(cudaDataType in, cudaDataType out, cudaDataType exec
   return std::nullopt;
 }
 
+// The largest batch that was measured with such signals (data/cufft/measure_plans.py).
+std::int64_t MeasuredBatch(const FftPlan& plan) {
+  if (plan.real_bytes == 4 && plan.layout.empty()) {
+    const std::int64_t largest = std::ranges::max(plan.sizes);
+    if (plan.sizes.size() == 1 && largest <= 2048) return 50000;
+    if (plan.sizes.size() == 2 && largest <= 256) return 6144;
+  }
+  return 1000;
+}
+
 // One side of a plan, as cuFFT's advanced data layout describes it.
 struct Side {
   const long long* embed = nullptr;
@@ -122,9 +130,10 @@ std::optional<std::string> ReadLayout(const Side& in, const Side& out, const Fft
   if (!in.Holds(in_sizes)) return std::nullopt;
   if (one || Follow(in_sizes, in.stride, in.distance)) {
     layout = in.stride == 1 ? "" : "-strided";
-  } else if (in.distance == 1 && in.stride >= plan.batch) {
+  } else if (in.distance == 1 && in.stride == plan.batch) {
     layout = "-columns";
-  } else if (in.stride == 1 && in.distance > 0 && plan.sizes.size() == 1) {
+  } else if (in.stride == 1 && plan.sizes.size() == 1 &&
+             in.distance == std::max<std::int64_t>(1, plan.sizes[0] / 4)) {
     layout = "-frames";
   } else {
     return std::nullopt;
@@ -204,7 +213,7 @@ MEMMODEL_VGPU_EXPORT int cufftXtMakePlanMany(int plan, int rank, long long* size
     }
     // Other GPUs, CUDA versions and larger batches were not measured.
     if (device.ComputeCapability() != Sizes().compute_capability() || MEMMODEL_CUDA_MAJOR != 13 ||
-        batch > kMeasuredBatch) {
+        batch > MeasuredBatch(fft)) {
       memmodel_vgpu_approximate(&approximate);
     }
     found->work_area = static_cast<std::size_t>(*bytes);

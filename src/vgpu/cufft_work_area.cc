@@ -50,6 +50,15 @@ bool DependsOnBatch(const FftPlan& plan) {
           (plan.sizes[0] == 65536 && plan.transform != Transform::kComplex));
 }
 
+// Plans of several dimensions that were measured; of one, the tables say it.
+bool Measured(const FftPlan& plan) {
+  if (plan.sizes.size() == 1) return true;
+  if (std::ranges::find(plan.sizes, 1) != plan.sizes.end()) return false;
+  return plan.layout.empty() ||
+         (plan.real_bytes == 4 &&
+          (plan.layout == "-padded" || (plan.layout == "-columns" && plan.sizes.size() == 2)));
+}
+
 std::optional<std::int64_t> ReadNumber(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -97,7 +106,6 @@ Result<FftSizes> FftSizes::Parse(const std::string& text) {
 
 std::optional<bool> FftSizes::TakesOneKernel(const std::string& place, int real_bytes,
                                              std::int64_t size) const {
-  if (size == 1) return true;
   if (const auto table = one_kernel_.find({place, real_bytes}); table != one_kernel_.end()) {
     if (const auto found = table->second.find(size); found != table->second.end()) {
       return found->second;
@@ -112,10 +120,7 @@ std::optional<bool> FftSizes::TakesOneKernel(const std::string& place, int real_
 }
 
 std::optional<std::int64_t> FftSizes::WorkArea(const FftPlan& plan) const {
-  if (plan.sizes.empty() || plan.batch < 1 ||
-      (plan.layout == "-strided" && plan.sizes.size() > 1)) {
-    return std::nullopt;
-  }
+  if (plan.sizes.empty() || plan.batch < 1 || !Measured(plan)) return std::nullopt;
   std::int64_t all = plan.batch;  // so far
   for (const std::int64_t size : plan.sizes) {
     if (size < 1 || size > kMaxSize / all) return std::nullopt;
@@ -135,7 +140,11 @@ std::optional<std::int64_t> FftSizes::WorkArea(const FftPlan& plan) const {
   const std::string place = plan.transform == Transform::kComplex         ? "c2c"
                             : plan.transform == Transform::kRealToComplex ? "r2c"
                                                                           : "c2r";
-  const auto one = TakesOneKernel(place + plan.layout, plan.real_bytes, last);
+  // Of several dimensions of complex signals the last one is as if an outer one, that
+  // came first, had packed them: 64 columns of 145 take a buffer, of 28 x 145 none.
+  const bool inner_is_packed = plan.transform == Transform::kComplex && plan.sizes.size() > 1;
+  const auto one =
+      TakesOneKernel(inner_is_packed ? place : place + plan.layout, plan.real_bytes, last);
   if (!one) return std::nullopt;
   if (plan.transform == Transform::kComplex) {
     return *one && !outer_take_more ? 0 : all * complex_bytes;

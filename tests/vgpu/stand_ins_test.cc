@@ -444,7 +444,24 @@ TEST_CASE("a plan of cuFFT knows its work area, or cannot be made") {
   CHECK(spectrum(148, 2, 7) == kNotSupported);
   CHECK(spectrum(15889, 1, 7) == kNotSupported);
   CHECK(spectrum(0, 1, 7) == kInvalidSize);
-  long long n = 148;
+  // The spectrum in the place of a whole one, as torch.fft.fft of a real tensor asks for.
+  long long n = 19;
+  CHECK(make(plan, 1, &n, &n, 1, n, CUDA_R_32F, &n, 1, n, CUDA_C_32F, 7, &bytes, CUDA_C_32F) == 0);
+  CHECK(bytes == 1632);
+  // Frames a quarter of their length apart; others were not measured. Columns.
+  const auto complex = [&](long long stride, long long distance) {
+    return make(plan, 1, &n, &n, stride, distance, CUDA_C_32F, &n, 1, n, CUDA_C_32F, 64, &bytes,
+                CUDA_C_32F);
+  };
+  n = 1813;
+  CHECK(complex(1, 453) == 0);
+  CHECK(bytes == 928256);
+  CHECK(complex(1, 454) == kNotSupported);
+  n = 145;
+  CHECK(complex(64, 1) == 0);
+  CHECK(bytes == 74240);
+  CHECK(complex(65, 1) == kNotSupported);
+  n = 148;
   CHECK(make(plan, 1, &n, nullptr, 1, 1, CUDA_C_32F, nullptr, 1, 1, CUDA_C_64F, 7, &bytes,
              CUDA_C_32F) == kNotSupported);
   auto* report = Find<const char*()>("libmemmodel_vgpu.so", "memmodel_vgpu_report_json");
@@ -453,10 +470,12 @@ TEST_CASE("a plan of cuFFT knows its work area, or cannot be made") {
     return json.find("cufftXtMakePlanMany", json.find("\"approximate\"")) != std::string::npos;
   };
   CHECK(approximate() == (MEMMODEL_CUDA_MAJOR != 13));
-  CHECK(spectrum(400, 1, 5000) == 0);
+  CHECK(spectrum(400, 1, 50000) == 0);
   CHECK(bytes == 0);
+  CHECK(approximate() == (MEMMODEL_CUDA_MAJOR != 13));
+  CHECK(spectrum(400, 1, 50001) == 0);
   CHECK(approximate());  // no batch as large was measured
-  CHECK(std::string(report()).find("{\"function\":\"cufftXtMakePlanMany\",\"count\":4}") !=
+  CHECK(std::string(report()).find("{\"function\":\"cufftXtMakePlanMany\",\"count\":6}") !=
         std::string::npos);
   CHECK(destroy(plan) == 0);
   CHECK(destroy(plan) == kInvalidPlan);
