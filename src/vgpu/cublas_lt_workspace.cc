@@ -12,7 +12,9 @@ namespace {
 // Rows of that many bytes can be loaded and stored through tensor maps (cuTensorMapEncodeTiled).
 constexpr std::int64_t kTensorMapAlignment = 16;
 constexpr std::int64_t kSumBytes = 4;  // partial sums are float
-constexpr int kMaxDepth = 200;         // of a tree; a damaged file is refused
+// Of the GPU that was measured: the formulas of stream-K count blocks on so many.
+constexpr std::int64_t kMeasuredMultiprocessors = 132;
+constexpr int kMaxDepth = 200;  // of a tree; a damaged file is refused
 
 std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -22,14 +24,21 @@ struct Name {
 };
 
 // Formulas and how many numbers they take.
-constexpr std::array<Name, 7> kFormulas = {{{"fixed", 1},
+constexpr std::array<Name, 9> kFormulas = {{{"fixed", 1},
                                             {"counters", 2},
                                             {"parts", 1},
-                                            {"split", 8},
+                                            {"vector", 1},
+                                            {"split", 9},
                                             {"stream", 4},
                                             {"whole", 3},
-                                            {"rest", 3}}};
-enum Formula { kFixed, kCounters, kParts, kSplit, kStream, kWhole, kRest };
+                                            {"fill", 4},
+                                            {"times", 4}}};
+enum Formula { kFixed, kCounters, kParts, kVector, kSplit, kStream, kWhole, kFill, kTimes };
+
+// Numbers that may be 0: those that no formula divides by.
+bool MayBeZero(int formula, std::size_t number) {
+  return formula == kFixed || (formula == kSplit && (number == 4 || number == 6));
+}
 
 constexpr std::array<std::array<std::int64_t, 2>, 6> kTiles = {
     {{64, 64}, {128, 128}, {128, 64}, {64, 128}, {128, 256}, {256, 128}}};
@@ -69,6 +78,23 @@ std::array<double, kFeatures> Features(const Matmul& matmul, std::int64_t multip
   return features;
 }
 
+// Stream-K: how many tiles are partial sums where so many blocks run at once. All tiles are
+// shared, or those alone that are left over after whole waves.
+std::int64_t PartialTiles(int formula, std::int64_t number, std::int64_t tiles, std::int64_t blocks,
+                          std::int64_t k) {
+  const std::int64_t rest = tiles % blocks;
+  switch (formula) {
+    case kStream:  // at least `number` steps of 32 elements each
+      return std::min(blocks, tiles * (CeilDiv(k, 32) / number));
+    case kWhole:
+      return tiles <= blocks ? blocks / tiles * tiles : blocks;
+    case kFill:  // in at most `number` parts
+      return rest == 0 ? 0 : std::min(blocks / rest, number) * rest;
+    default:  // kTimes
+      return number * rest;
+  }
+}
+
 }  // namespace
 
 std::int64_t MatmulTrees::Bytes(const Node& leaf, const Matmul& matmul,
@@ -84,35 +110,32 @@ std::int64_t MatmulTrees::Bytes(const Node& leaf, const Matmul& matmul,
       return 4 * tiles(x[0], x[1]);
     case kParts:
       return x[0] * matmul.m * matmul.n * kSumBytes;
+    case kVector:  // of a matrix times a vector, and a counter
+      return x[0] * matmul.m * matmul.n * kSumBytes + 16;
     case kSplit: {
       // K in as many parts as fill `x[0]` thread blocks a multiprocessor with tiles of x[1] x
-      // x[2], of at least x[3] elements each, no more than x[5]; whole steps of x[4]. Sums of
-      // x[6] bytes for rows rounded up to x[7].
+      // x[2], of at least x[3] elements each, no more than x[5], less x[6]; then as few as hold
+      // equally many whole steps of x[4] elements, for 0 of 32 where K is a multiple of it and of
+      // 4 where not. Sums of x[7] bytes for rows rounded up to x[8].
       std::int64_t parts =
-          std::min({x[0] * multiprocessors / tiles(x[1], x[2]), matmul.k / x[3], x[5]});
+          std::min({x[0] * multiprocessors / tiles(x[1], x[2]), matmul.k / x[3], x[5]}) - x[6];
       if (parts < 2) return 0;
-      if (x[4] > 1) {
-        const std::int64_t steps = CeilDiv(matmul.k, x[4]);
+      const std::int64_t step = x[4] != 0 ? x[4] : matmul.k % 32 == 0 ? 32 : 4;
+      if (step > 1) {
+        const std::int64_t steps = CeilDiv(matmul.k, step);
         parts = CeilDiv(steps, CeilDiv(steps, parts));
       }
-      if (parts < 2) return 0;
-      return parts * CeilDiv(matmul.m, x[7]) * x[7] * matmul.n * x[6] + (x[7] > 1 ? 16 : 0);
+      return parts * CeilDiv(matmul.m, x[8]) * x[8] * matmul.n * x[7] + (x[8] > 1 ? 16 : 0);
     }
     default:
       break;
   }
-  // Stream-K: partial tiles of x[1] x x[2], at most x[0] a multiprocessor, and their counters.
-  const std::int64_t blocks = x[0] * multiprocessors;
+  // Stream-K: partial tiles of x[1] x x[2] where x[0] blocks run at once, and their counters.
+  const std::int64_t blocks =
+      std::max<std::int64_t>(x[0] * multiprocessors / kMeasuredMultiprocessors, 1);
   const std::int64_t whole = tiles(x[1], x[2]);
-  std::int64_t partial = 0;
-  if (leaf.formula == kStream) {
-    partial = std::min(blocks, whole * (CeilDiv(matmul.k, 32) / x[3]));
-  } else if (leaf.formula == kWhole) {
-    partial = whole <= blocks ? blocks / whole * whole : blocks;
-  } else {
-    partial = whole <= blocks ? blocks : whole % blocks;
-  }
-  return partial * x[1] * x[2] * kSumBytes + 272;
+  const std::int64_t partial = PartialTiles(leaf.formula, x[x.size() - 1], whole, blocks, matmul.k);
+  return partial > 0 ? partial * x[1] * x[2] * kSumBytes + 272 : 0;
 }
 
 std::int64_t MatmulTrees::Workspace(const Matmul& matmul, std::int64_t limit,
@@ -156,8 +179,10 @@ bool MatmulTrees::ReadNodes(std::istream* in, int depth, std::vector<Node>* node
     Node& leaf = nodes->back();
     leaf.formula = static_cast<int>(formula - kFormulas.begin());
     leaf.numbers.resize(formula->numbers);
-    for (std::int64_t& number : leaf.numbers) {
-      if (!(*in >> number) || number < (leaf.formula == kFixed ? 0 : 1)) return false;
+    for (std::size_t i = 0; i < leaf.numbers.size(); ++i) {
+      if (!(*in >> leaf.numbers[i]) || leaf.numbers[i] < (MayBeZero(leaf.formula, i) ? 0 : 1)) {
+        return false;
+      }
     }
     return true;
   }
@@ -173,13 +198,13 @@ bool MatmulTrees::ReadNodes(std::istream* in, int depth, std::vector<Node>* node
 
 Result<MatmulTrees> MatmulTrees::Parse(const std::string& text) {
   std::istringstream in(text);
-  constexpr std::string_view kMagic = "# memmodel matmul workspaces 1; compute capability ";
+  constexpr std::string_view kMagic = "# memmodel matmul workspaces 2; compute capability ";
   std::string line;
   std::getline(in, line);
   MatmulTrees trees;
   if (!line.starts_with(kMagic) ||
       !(std::istringstream(line.substr(kMagic.size())) >> trees.compute_capability_)) {
-    return Status::BadInput("no matmul workspaces of version 1");
+    return Status::BadInput("no matmul workspaces of version 2");
   }
   for (std::string word; in >> word;) {
     Tree tree;

@@ -22,7 +22,7 @@ struct Matmul {
   std::int64_t row_bytes_a = 0, row_bytes_b = 0, row_bytes_d = 0;  // leading dimensions
 };
 
-// Text: a first line `# memmodel matmul workspaces 1; compute capability CC; source: ...`,
+// Text: a first line `# memmodel matmul workspaces 2; compute capability CC; source: ...`,
 // then for each kind of product `tree ELEMENT_BYTES ALIGNED BATCHED LIMIT` and its nodes in
 // preorder: `? FEATURE THRESHOLD` is followed by the node for values up to the
 // threshold and the one for values above, `= FORMULA NUMBERS...` is a leaf. ALIGNED: rows of A, B

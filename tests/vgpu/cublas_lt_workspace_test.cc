@@ -30,7 +30,7 @@ Matmul Packed(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch
 }
 
 const std::string kHeader =
-    "# memmodel matmul workspaces 1; compute capability 90; source: this test\n";
+    "# memmodel matmul workspaces 2; compute capability 90; source: this test\n";
 
 // The answer of a tree of one leaf for floats in rows of whole 16 bytes.
 std::int64_t Leaf(const std::string& formula, const Matmul& matmul, std::int64_t limit) {
@@ -46,14 +46,27 @@ TEST_CASE("the formulas of a leaf, worked out on paper") {
   CHECK(Leaf("fixed 16", matmul, kMiB) == 16);
   CHECK(Leaf("counters 128 64", matmul, kMiB) == 4 * 2 * 2);
   CHECK(Leaf("parts 3", matmul, kMiB) == 3 * 256 * 128 * 4);
+  CHECK(Leaf("vector 8", Packed(768, 1, 1536, 1, true, false, 4), kMiB) == 8 * 768 * 4 + 16);
   // 132 / 2 tiles = 66 parts of K, but 1000 / 64 = 15 of at least 64 elements.
-  CHECK(Leaf("split 1 128 128 64 1 1000 4 1", matmul, 4 * kMiB) == 15 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 64 1 1000 0 4 1", matmul, 4 * kMiB) == 15 * 256 * 128 * 4);
   // 32 steps of 32 elements, 3 for each of 15 parts: 11 parts have any.
-  CHECK(Leaf("split 1 128 128 64 32 1000 4 1", matmul, 4 * kMiB) == 11 * 256 * 128 * 4);
-  CHECK(Leaf("split 1 128 128 64 1 9 4 1", matmul, 4 * kMiB) == 9 * 256 * 128 * 4);
-  CHECK(Leaf("split 1 128 128 640 1 1000 4 1", matmul, 4 * kMiB) == 0);  // not split
-  CHECK(Leaf("whole 1 128 128", matmul, 16 * kMiB) == 132 * 65536 + 272);
-  CHECK(Leaf("stream 1 128 128 8", matmul, 16 * kMiB) == 2 * 4 * 65536 + 272);
+  CHECK(Leaf("split 1 128 128 64 32 1000 0 4 1", matmul, 4 * kMiB) == 11 * 256 * 128 * 4);
+  // 1000 is no multiple of 32: 250 steps of 4, 17 for each of 15 parts.
+  CHECK(Leaf("split 1 128 128 64 0 1000 0 4 1", matmul, 4 * kMiB) == 15 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 64 0 1000 0 4 1", Packed(256, 128, 1024, 1, false, true, 4),
+             4 * kMiB) == 16 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 64 1 9 0 4 1", matmul, 4 * kMiB) == 9 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 64 1 9 3 4 1", matmul, 4 * kMiB) == 6 * 256 * 128 * 4);
+  CHECK(Leaf("split 1 128 128 640 1 1000 0 4 1", matmul, 4 * kMiB) == 0);  // not split
+  CHECK(Leaf("whole 132 128 128", matmul, 16 * kMiB) == 132 * 65536 + 272);
+  CHECK(Leaf("stream 132 128 128 8", matmul, 16 * kMiB) == 2 * 4 * 65536 + 272);
+  // 200 tiles: 68 are left over after a wave of 132, or 2 after waves of 66.
+  const Matmul tall = Packed(200 * 128, 128, 1000, 1, false, true, 4);
+  CHECK(Leaf("times 132 128 128 2", tall, 32 * kMiB) == 136 * 65536 + 272);
+  CHECK(Leaf("fill 132 128 128 4", tall, 32 * kMiB) == 68 * 65536 + 272);
+  CHECK(Leaf("fill 66 128 128 4", tall, 32 * kMiB) == 8 * 65536 + 272);
+  CHECK(Leaf("fill 66 128 128 100", tall, 32 * kMiB) == 66 * 65536 + 272);
+  CHECK(Leaf("fill 100 128 128 4", tall, 32 * kMiB) == 0);  // whole waves
   // An algorithm that needs more than the limit is not offered.
   CHECK(Leaf("parts 3", matmul, 3 * 256 * 128 * 4 - 1) == 0);
 }
@@ -83,7 +96,7 @@ TEST_CASE("damaged files are refused") {
   }
   for (const char* text :
        {"tree 4 1 0 1024\n", "tree 4 1 0 1024\n? k 64\n= fixed 16\n", "tree 4 1 0 1024\n= fixed\n",
-        "tree 4 1 0 1024\n= split 1 0 0 1 1 1 4 1\n", "tree 4 1 0 1024\n= guess 16\n",
+        "tree 4 1 0 1024\n= split 1 0 0 1 1 1 0 4 1\n", "tree 4 1 0 1024\n= guess 16\n",
         "tree 4 1 0 1024\n? colour 1\n= fixed 0\n= fixed 0\n", "wood 4 1 0 1024\n= fixed 16\n"}) {
     CHECK_FALSE(MatmulTrees::Parse(kHeader + text).ok());
   }
