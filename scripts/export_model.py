@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import importlib
 import inspect
+import io
 import json
 import os
 import sys
@@ -254,7 +255,8 @@ def trace(model, batch):
         lives = Lives(FirstTensor(model).train(model.training))
         script = lives.trace(batch)
     if lives.has_numbers:
-        with torch.no_grad():  # fails if one of them is a size of this batch
+        # Fails if one of them is a size of this batch. What it prints are its marks.
+        with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()):
             script(*(torch.cat([x, x[:1]]) for x in batch))
     return script
 

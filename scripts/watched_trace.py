@@ -281,12 +281,17 @@ class Lives(torch.overrides.TorchFunctionMode):
             if value.node().kind() == "prim::NumToTensor" or not (placed or any(map(self.is_of_network, arguments))):
                 self.apart.add(self.count)
             else:
-                # A graph has no operators whose results are not used, but Python calls them.
-                graph = torch._C._get_tracing_state().graph()
-                graph.insertNode(graph.create("prim::Print", [value], 0))
+                self.use(torch._C._get_tracing_state().graph(), value)
         key = id(result)
         if key not in self.watched:
             self.watched[key] = weakref.ref(result, lambda _: self.end(key)), self.count
+
+    @staticmethod
+    def use(graph, value):
+        """A graph has no operators whose results are not used, but Python calls them."""
+        number = graph.insertNode(graph.create("aten::dim", [value], 1)).output()
+        number.setType(torch._C.IntType.get())
+        graph.insertNode(graph.create("prim::Print", [number], 0))
 
     def is_of_network(self, x):
         if isinstance(x, (tuple, list)):
@@ -333,9 +338,10 @@ class Lives(torch.overrides.TorchFunctionMode):
     def remove_unless_needed(node):
         """One that keeps a value which nothing uses, or that is returned at once: without another use
         it would have no name when the graph is saved."""
-        (value,) = node.inputs()
-        if any(use.user.kind() not in ("prim::Print", "prim::Return") for use in value.uses()):
+        number = node.inputsAt(0).node()
+        if any(use.user.kind() not in ("aten::dim", "prim::Return") for use in number.inputsAt(0).uses()):
             node.destroy()
+            number.destroy()
 
     @staticmethod
     def is_made_here(value):

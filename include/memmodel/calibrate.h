@@ -37,6 +37,7 @@ struct Calibration {
   std::size_t plans = 0;   // asked and answered
   std::size_t without_plan = 0;
   std::size_t plans_in_file = 0;  // with those that were there before
+  std::vector<std::string> failed;  // batches at which a network does not run, and why
   // Of the runs on the GPU: how far NVML's figure was above what handles explain.
   std::optional<Bytes> least_above, most_above;
   double figures_s = 0, trace_s = 0, plans_s = 0, run_s = 0;

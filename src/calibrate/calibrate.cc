@@ -123,9 +123,11 @@ class Calibrator {
     child.environment.insert(child.environment.end(), {{"MEMMODEL_VGPU_DEVICE", done_.device.path},
                                                        {"MEMMODEL_VGPU_CACHE", options_.cache},
                                                        {"MEMMODEL_VGPU_CUDNN_ASKED", asked}});
+    std::vector<std::string> failed;
     Result<std::vector<ProbeAnswer>> answers =
-        Probe(job, child, options_.batches, 1, options_.parallel);
+        Probe(job, child, options_.batches, 1, options_.parallel, &failed);
     if (!answers.ok()) return answers.status();
+    done_.failed.insert(done_.failed.end(), failed.begin(), failed.end());
     handles_.push_back(CountHandles(answers->front(), nullptr));
     const Result<std::string> text = ReadFile(asked, kLargestKeys);
     if (!text.ok()) return {};  // no convolution
@@ -138,14 +140,16 @@ class Calibrator {
     return {};
   }
 
-  // The answers in the order of `batches`; an error if one did not run.
+  // The answers of the batches that ran, in any order; why the others did not is added to
+  // `failed`. An error if none ran.
   static Result<std::vector<ProbeAnswer>> Probe(const Job& job, const ChildOptions& options,
                                                 const std::vector<std::int64_t>& batches, int steps,
-                                                int parallel) {
+                                                int parallel, std::vector<std::string>* failed) {
     Result<std::unique_ptr<Child>> child = Child::Start(options, job);
     if (!child.ok()) return child.status();
     if (Result<LoadedModel> loaded = (*child)->WaitLoaded(); !loaded.ok()) return loaded.status();
-    std::vector<ProbeAnswer> answers(batches.size());
+    std::vector<ProbeAnswer> answers;
+    Status error;
     for (std::size_t next = 0; next < batches.size() || (*child)->unanswered() > 0;) {
       while (next < batches.size() &&
              (*child)->unanswered() < static_cast<std::size_t>(std::max(1, parallel))) {
@@ -156,10 +160,14 @@ class Calibrator {
       }
       Result<ProbeAnswer> answer = (*child)->WaitAnswer();
       if (!answer.ok()) return answer.status();
-      if (answer->outcome != Outcome::kOk) return RunError(job.model, *answer);
-      const auto place = std::find(batches.begin(), batches.end(), answer->batch);
-      answers[static_cast<std::size_t>(place - batches.begin())] = *std::move(answer);
+      if (answer->outcome == Outcome::kOk) {
+        answers.push_back(*std::move(answer));
+      } else {  // batch norm over one value, for instance
+        error = RunError(job.model, *answer);
+        failed->push_back(error.message());
+      }
     }
+    if (answers.empty()) return error;
     return answers;
   }
 
@@ -199,8 +207,12 @@ class Calibrator {
     const auto start = Clock::now();
     for (Job job : options_.jobs) {
       job.device = DeviceKind::kCuda;
-      Result<std::vector<ProbeAnswer>> answers =
-          Probe(job, options_.child, {options_.batches.front()}, 2, 1);
+      Result<std::vector<ProbeAnswer>> answers = Status::Internal("not asked");
+      std::vector<std::string> failed;  // is told of the virtual GPU
+      for (const std::int64_t batch : options_.batches) {
+        answers = Probe(job, options_.child, {batch}, 2, 1, &failed);
+        if (answers.ok()) break;
+      }
       if (!answers.ok()) return answers.status();
       contexts_.push_back(answers->front().context.measured);
     }

@@ -22,6 +22,7 @@ std::string FormatCalibration(const Calibration& c) {
   if (c.without_plan > 0) {
     text += "  cuDNN has no plan for " + std::to_string(c.without_plan) + " convolutions\n";
   }
+  for (const std::string& failed : c.failed) text += "  left out: " + failed + "\n";
   if (c.least_above && c.most_above) {
     std::snprintf(line, sizeof line,
                   "Run on the GPU: its context is %+.0f to %+.0f MiB from the rule (%.1f s)\n",

@@ -20,7 +20,7 @@
 // Of a graph that scripts/export_model.py traced more is known: it watched how long Python held
 // each tensor. memmodel5__held_ is held from the node that makes it to that of memmodel8__end5_,
 // wherever that stands; memmodel5__kept_ by the network itself, until it is made again. Where a
-// value is printed it has no other use, but Python calls the operator that makes it. Values
+// value's dim() is printed it has no other use, but Python calls the operator that makes it. Values
 // with __plain_ were made where autocast was off (`with torch.autocast(..., enabled=False)`),
 // which a graph does not know either.
 #include "src/step/script_lifetime.h"
@@ -124,6 +124,11 @@ std::string VariableOf(const Value* value) {
   return name.empty() || name.front() == '_' ? "" : name;
 }
 
+bool IsDim(const Node* node) {
+  static const auto kDim = c10::Symbol::fromQualString("aten::dim");
+  return node->kind() == kDim;
+}
+
 // What is held is so from the node that makes it on; what ends there ends then.
 void HoldAsWatched(Graph& graph) {
   static const auto kHold = c10::Symbol::fromQualString("memmodel::hold");
@@ -132,8 +137,9 @@ void HoldAsWatched(Graph& graph) {
   static const auto kKeep = c10::Symbol::fromQualString("memmodel::keep");
   const std::vector<Node*> nodes(graph.block()->nodes().begin(), graph.block()->nodes().end());
   for (Node* node : nodes) {
-    if (node->kind() == c10::prim::Print) {
-      graph.create(kKeep, node->inputs(), /*num_outputs=*/0)->insertBefore(node);
+    if (node->kind() == c10::prim::Print && IsDim(node->input(0)->node())) {
+      Node* dim = node->input(0)->node();
+      graph.create(kKeep, {dim->input(0)}, /*num_outputs=*/0)->insertBefore(node);
       node->destroy();
       continue;
     }

@@ -27,10 +27,14 @@ TEST_CASE("figures and plans end up where predictions look first") {
   options.plans = {"dgrad bf16 16 1024 14 14 2048 1 1 0 0 2 2 1 1 1 0"};
   Job job;
   job.model = MEMMODEL_SOURCE_DIR "/models/resnet50.pt";
-  options.jobs = {job};
+  Job not_at_one = job;
+  not_at_one.model = MEMMODEL_SOURCE_DIR "/tests/step/data/norm_net.pt";
+  options.jobs = {job, not_at_one};
 
   const Result<Calibration> done = Calibrate(options);
   REQUIRE_MESSAGE(done.ok(), done.status().message());
+  REQUIRE(done->failed.size() == 1);
+  CHECK(done->failed[0].find("norm_net.pt does not run at batch 1") != std::string::npos);
   CHECK(done->device.name == "h200");
   CHECK(done->device.total_bytes == 150109880320);
   CHECK(done->device.context.base == 610 * kMiB);

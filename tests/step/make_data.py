@@ -90,6 +90,8 @@ def main():
     torch.save(collections.OrderedDict(a=tied.weight, b=tied.weight), path("tied.pt"))
     torch.save([1, 2, 3], path("list.pt"))
     inputs = [("x", [256], torch.float32)]
+    norm = nn.Sequential(nn.Linear(256, 8), nn.BatchNorm1d(8))  # which needs more than one sample
+    export_model.save_script(torch.jit.script(norm), inputs, path("norm_net.pt"))
     for net, name in (
         (VariablesNet(), "variables_net.pt"),
         (ObjectsNet(), "objects_net.pt"),
