@@ -199,7 +199,8 @@ class Lives(torch.overrides.TorchFunctionMode):
         super().__init__()
         self.model = model
         self.count = 0  # values that have a name
-        self.watched = {}  # by id of the tensor: weak reference, number of the value
+        self.watched = {}  # by id of the tensor: weak reference, number of the value that it was first
+        self.made = set()  # numbers of those; others are what an operator made of a tensor in place
         self.ends = {}  # by number of a value: of those that end before the next one is made, in order
         self.apart = set()  # of those that no tensor of the network goes into, such as sizes
         self.plain = set()
@@ -207,39 +208,23 @@ class Lives(torch.overrides.TorchFunctionMode):
 
     def trace(self, batch):
         """A module with the method forward and, of a network in training, `infer` for evaluation."""
-        self.fill_caches(batch)
+        # What a network computes once and keeps is there in the second step; what it keeps of a
+        # batch is computed again for one of another size.
+        other = tuple(torch.cat([x, x]) for x in batch)
+        with contextlib.suppress(Exception), torch.no_grad():  # the trace itself says what is wrong
+            self.model(*other)
         training = self.model.training
         inputs = {"forward": batch}
         if training:
             self.model.infer = self.infer
-            inputs["infer"] = batch
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
-            # Nor does a view hold what it is a view of: in the run it may be a copy.
-            views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
-            stack.enter_context(torch._C._ExcludeDispatchKeyGuard(views))
-            # A network may ask, and torch.no_grad() and the like do.
-            enabled = [training]
-            stack.enter_context(patched(torch, "is_grad_enabled", lambda: enabled[-1] and self.model.training))
-            stack.enter_context(patched(torch._C, "_set_grad_enabled", enabled.append))
-            for module, name in overridable():  # functions that are written in Python are looked into
-                stack.enter_context(patched(module, name, lambda *tensors: False))
-            # Names would be taken from the variables of frames, which then hold them longer.
-            stack.enter_context(patched(torch.jit._trace, "_create_interpreter_name_lookup_fn", lambda up=1: lambda x: ""))
-            stack.enter_context(
-                watching_autocast(
-                    lambda enabled: self.autocast_off.append(not enabled), lambda *error: self.autocast_off.pop()
-                )
-            )
-            caught = stack.enter_context(warnings.catch_warnings(record=True))
-            warnings.simplefilter("always", torch.jit.TracerWarning)
-            stack.enter_context(AsInTheRun())
-            stack.enter_context(self)
-            try:
+            inputs["infer"] = other
+        try:
+            with warnings.catch_warnings(record=True) as caught, self.watching():
+                warnings.simplefilter("always", torch.jit.TracerWarning)
                 script = torch.jit.trace_module(self.model, inputs, check_trace=False, strict=False)
-            finally:
-                self.model.train(training)
-                self.model.__dict__.pop("infer", None)
+        finally:
+            self.model.train(training)
+            self.model.__dict__.pop("infer", None)
         gc.collect()
         kept = {number for reference, number in self.watched.values() if reference() is not None}
         self.write(script, kept)
@@ -247,15 +232,31 @@ class Lives(torch.overrides.TorchFunctionMode):
         self.has_numbers = any("to a Python" in str(warning.message) for warning in caught)
         return script
 
+    @contextlib.contextmanager
+    def watching(self):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.no_grad())
+            # Nor does a view hold what it is a view of: in the run it may be a copy.
+            views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
+            stack.enter_context(torch._C._ExcludeDispatchKeyGuard(views))
+            # A network may ask, and torch.no_grad() and the like do.
+            enabled = [self.model.training]
+            stack.enter_context(patched(torch, "is_grad_enabled", lambda: enabled[-1] and self.model.training))
+            stack.enter_context(patched(torch._C, "_set_grad_enabled", enabled.append))
+            for module, name in overridable():  # functions that are written in Python are looked into
+                stack.enter_context(patched(module, name, lambda *tensors: False))
+            # Names would be taken from the variables of frames, which then hold them longer.
+            unnamed = lambda up=1: lambda tensor: ""
+            stack.enter_context(patched(torch.jit._trace, "_create_interpreter_name_lookup_fn", unnamed))
+            entered = lambda on: self.autocast_off.append(not on)
+            stack.enter_context(watching_autocast(entered, lambda *error: self.autocast_off.pop()))
+            stack.enter_context(AsInTheRun())
+            stack.enter_context(self)
+            yield
+
     def infer(self, *batch):
         self.model.eval()
         return self.model.forward(*batch)
-
-    def fill_caches(self, batch):
-        """What a network computes once and keeps is there in the second step; what it keeps of a
-        batch is computed again for one of another size."""
-        with contextlib.suppress(Exception), torch.no_grad():  # the trace itself says what is wrong
-            self.model(*(torch.cat([x, x]) for x in batch))
 
     def __torch_function__(self, function, types, arguments=(), named=None):
         result = function(*arguments, **(named or {}))
@@ -285,6 +286,7 @@ class Lives(torch.overrides.TorchFunctionMode):
         key = id(result)
         if key not in self.watched:
             self.watched[key] = weakref.ref(result, lambda _: self.end(key)), self.count
+            self.made.add(self.count)
 
     @staticmethod
     def use(graph, value):
@@ -322,14 +324,14 @@ class Lives(torch.overrides.TorchFunctionMode):
                             values[int(name[len(self.MARK) :].split("_")[0])] = value
         texts = {number: "__plain_" * (number in self.plain) + "__kept_" * (number in kept) for number in values}
         ends = [(number, after) for after, numbers in sorted(self.ends.items()) for number in numbers]
-        made, ended = sorted(values), {number for number, _ in ends}
+        places, ended = sorted(values), {number for number, _ in ends}
         for number, after in ends:
             if number in values:
-                at = made[bisect.bisect(made, after) - 1]
+                at = places[bisect.bisect(places, after) - 1]
                 if at != number:
                     texts[number] += "__held_"
                     texts[at] += f"__end{number}_"
-        for number in values.keys() - ended - kept:
+        for number in (self.made & values.keys()) - ended - kept:
             texts[number] += "__held_"  # to the end of the run
         for number, value in values.items():
             value.setDebugName(f"{self.MARK}{number}{texts[number] or '_'}")

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/step/script_lifetime.h"
@@ -41,6 +43,29 @@ void VisitAll(const torch::jit::Module& module, const Fn& fn) {
   };
   for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
     visit(function);
+  }
+}
+
+// The functions that `method` of the module calls, itself the first.
+template <typename Fn>
+void VisitCalled(const torch::jit::Module& module, const std::string& method, const Fn& fn) {
+  std::vector<torch::jit::Function*> called{&module.get_method(method).function()};
+  for (std::size_t i = 0; i < called.size(); ++i) {
+    auto* function = torch::jit::tryToGraphFunction(*called[i]);
+    if (function == nullptr) continue;
+    VisitNodes(function->graph()->block(), [&](Node* node) {
+      fn(node);
+      torch::jit::Function* next = nullptr;
+      if (node->kind() == c10::prim::CallMethod) {
+        next = node->input(0)->type()->expectRef<c10::ClassType>().findMethod(
+            node->s(c10::attr::name));
+      } else if (node->kind() == c10::prim::CallFunction) {
+        next = node->input(0)->type()->expectRef<c10::FunctionType>().function();
+      }
+      if (next != nullptr && std::find(called.begin(), called.end(), next) == called.end()) {
+        called.push_back(next);
+      }
+    });
   }
 }
 
@@ -191,14 +216,14 @@ bool HasToMove(const Node* node) {
 
 }  // namespace
 
-bool HasConstantsToMove(const torch::jit::Module& module) {
+bool HasConstantsToMove(const torch::jit::Module& module, const std::string& method) {
   bool found = false;
-  VisitAll(module, [&](const Node* node) { found = found || HasToMove(node); });
+  VisitCalled(module, method, [&](const Node* node) { found = found || HasToMove(node); });
   return found;
 }
 
-void MoveConstants(const torch::jit::Module& module, at::Device device) {
-  VisitAll(module, [device](Node* node) {
+void MoveConstants(const torch::jit::Module& module, const std::string& method, at::Device device) {
+  VisitCalled(module, method, [device](Node* node) {
     if (HasToMove(node)) node->t_(c10::attr::value, node->t(c10::attr::value).to(device));
   });
 }

@@ -4,6 +4,8 @@
 
 #include <torch/csrc/jit/api/module.h>
 
+#include <string>
+
 namespace memmodel::step {
 
 // Tracing writes the device it ran on into the graph ("cpu", "cuda:1", ...): all
@@ -17,11 +19,12 @@ void RewriteDevices(const torch::jit::Module& module);
 void RemoveFullSlices(const torch::jit::Module& module);
 
 // Whether MoveConstants has anything to move.
-bool HasConstantsToMove(const torch::jit::Module& module);
+bool HasConstantsToMove(const torch::jit::Module& module, const std::string& method);
 
-// Moves the graph's tensor constants to `device`, except zero-dimensional ones and
-// those that the graph moves or indexes with itself: these work from the CPU.
-void MoveConstants(const torch::jit::Module& module, at::Device device);
+// Moves the tensor constants of `method`, and of what it calls, to `device`, except
+// zero-dimensional ones and those that the graph moves or indexes with itself: these work from
+// the CPU.
+void MoveConstants(const torch::jit::Module& module, const std::string& method, at::Device device);
 
 // RNNBase._apply of torch/nn/modules/rnn.py: if `module` is an nn.LSTM, nn.GRU or
 // nn.RNN, joins its weights into one block, as cuDNN wants them.

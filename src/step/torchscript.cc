@@ -65,7 +65,7 @@ class TorchScriptModel : public Model {
     const at::NoGradGuard no_grad;
     DropWhatNetworksKeep();
     Apply([&](const at::Tensor& t) { return Materialize(t, device, dtype_); });
-    if (!prepared_) MoveConstants(module_, device);
+    if (!prepared_) MoveConstants(module_, forward_, device);
   }
 
   void ToChannelsLast() override {
@@ -87,7 +87,7 @@ class TorchScriptModel : public Model {
   // Compiles all functions, which takes longer than running them. Not possible while
   // constants of the graphs have to move to the device first.
   void Prepare() override {
-    if (HasConstantsToMove(module_)) return;
+    if (HasConstantsToMove(module_, forward_)) return;
     prepared_ = true;
     torch::jit::Stack stack;
     for (torch::jit::Function* function : module_._ivalue()->compilation_unit()->get_functions()) {

@@ -66,10 +66,11 @@ class ObjectsNet(nn.Module):
 
 
 class ContainersNet(nn.Module):
-    """256 numbers a sample. A tuple holds two tensors until it is let go."""
+    """256 numbers a sample. A tuple holds two tensors until it is let go, one changed in place."""
 
     def forward(self, x):
         pair = (x + 1, x * 2)
+        pair[1].add_(1)
         y = pair[0][:, :128] + pair[1][:, 128:]
         pair = None
         z = y * 2
