@@ -327,10 +327,8 @@ class Lives(torch.overrides.TorchFunctionMode):
         places, ended = sorted(values), {number for number, _ in ends}
         for number, after in ends:
             if number in values:
-                at = places[bisect.bisect(places, after) - 1]
-                if at != number:
-                    texts[number] += "__held_"
-                    texts[at] += f"__end{number}_"
+                texts[number] += "__held_"
+                texts[places[bisect.bisect(places, after) - 1]] += f"__end{number}_"
         for number in (self.made & values.keys()) - ended - kept:
             texts[number] += "__held_"  # to the end of the run
         for number, value in values.items():

@@ -139,8 +139,10 @@ void HoldAsWatched(Graph& graph) {
   for (Node* node : nodes) {
     if (node->kind() == c10::prim::Print && IsDim(node->input(0)->node())) {
       Node* dim = node->input(0)->node();
-      graph.create(kKeep, {dim->input(0)}, /*num_outputs=*/0)->insertBefore(node);
+      Value* value = dim->input(0);
+      graph.create(kKeep, {value}, /*num_outputs=*/0)->insertAfter(value->node());
       node->destroy();
+      dim->destroy();
       continue;
     }
     Node* last = node;
