@@ -98,11 +98,15 @@ print("PYTHON", subprocess.run([sys.executable, "-c", "print(open('/proc/self/ma
                                text=True).stdout.count("vgpu"))
 print("VARIABLES", [n for n in ("LD_PRELOAD", "LD_LIBRARY_PATH") if n in os.environ])
 """
-        answer, output = self.answer("--steps", "0", command=self.python(text, real))
+        trace = os.path.join(self.folder.name, "train.trace")
+        answer, output = self.answer("--steps", "0", "--output", trace, command=self.python(text, real))
         allocated, reserved = re.search(r"PEAK (\d+) (\d+)", output).groups()
         self.assertEqual(answer["peak"]["allocated_bytes"], int(allocated))
         self.assertEqual(answer["peak"]["reserved_bytes"], int(reserved))
         self.assertEqual(answer["verdict"], "fits")
+        simulated = json.loads(subprocess.run([MEMMODEL, "simulate", "--json", "--requests", trace], capture_output=True,
+                                              check=True).stdout)
+        self.assertEqual(simulated["peak"]["allocated_bytes"], int(allocated))
         kinds = answer["breakdown"]
         parameters = 4 * (1024 * 4096 + 4096 + 4096 * 1024 + 1024)
         self.assertEqual(kinds["weights"], parameters)
