@@ -46,26 +46,12 @@ void VisitAll(const torch::jit::Module& module, const Fn& fn) {
   }
 }
 
-// The functions that `method` of the module calls, itself the first.
 template <typename Fn>
 void VisitCalled(const torch::jit::Module& module, const std::string& method, const Fn& fn) {
-  std::vector<torch::jit::Function*> called{&module.get_method(method).function()};
-  for (std::size_t i = 0; i < called.size(); ++i) {
-    auto* function = torch::jit::tryToGraphFunction(*called[i]);
-    if (function == nullptr) continue;
-    VisitNodes(function->graph()->block(), [&](Node* node) {
-      fn(node);
-      torch::jit::Function* next = nullptr;
-      if (node->kind() == c10::prim::CallMethod) {
-        next = node->input(0)->type()->expectRef<c10::ClassType>().findMethod(
-            node->s(c10::attr::name));
-      } else if (node->kind() == c10::prim::CallFunction) {
-        next = node->input(0)->type()->expectRef<c10::FunctionType>().function();
-      }
-      if (next != nullptr && std::find(called.begin(), called.end(), next) == called.end()) {
-        called.push_back(next);
-      }
-    });
+  for (torch::jit::Function* function : CalledFunctions(module, method)) {
+    if (auto* graph_function = torch::jit::tryToGraphFunction(*function)) {
+      VisitNodes(graph_function->graph()->block(), fn);
+    }
   }
 }
 
@@ -92,6 +78,32 @@ bool TakesCpuTensor(const Node* user) {
 }
 
 }  // namespace
+
+std::vector<torch::jit::Function*> CalledFunctions(const torch::jit::Module& module,
+                                                   const std::string& method) {
+  static const auto kCheckpoint = c10::Symbol::fromQualString("memmodel::checkpoint");
+  std::vector<torch::jit::Function*> called{&module.get_method(method).function()};
+  for (std::size_t i = 0; i < called.size(); ++i) {
+    auto* function = torch::jit::tryToGraphFunction(*called[i]);
+    if (function == nullptr) continue;
+    VisitNodes(function->graph()->block(), [&](const Node* node) {
+      torch::jit::Function* next = nullptr;
+      if (node->kind() == c10::prim::CallMethod) {
+        next = node->input(0)->type()->expectRef<c10::ClassType>().findMethod(
+            node->s(c10::attr::name));
+      } else if (node->kind() == c10::prim::CallFunction) {
+        next = node->input(0)->type()->expectRef<c10::FunctionType>().function();
+      } else if (node->kind() == kCheckpoint) {  // the method's name, the module, its arguments
+        next = node->input(1)->type()->expectRef<c10::ClassType>().findMethod(
+            torch::jit::toIValue(node->input(0)).value().toStringRef());
+      }
+      if (next != nullptr && std::find(called.begin(), called.end(), next) == called.end()) {
+        called.push_back(next);
+      }
+    });
+  }
+  return called;
+}
 
 void RewriteDevices(const torch::jit::Module& module) {
   VisitAll(module, [](Node* node) {

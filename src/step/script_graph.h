@@ -5,8 +5,13 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <string>
+#include <vector>
 
 namespace memmodel::step {
+
+// The functions that `method` of the module calls, itself the first.
+std::vector<torch::jit::Function*> CalledFunctions(const torch::jit::Module& module,
+                                                   const std::string& method);
 
 // Tracing writes the device it ran on into the graph ("cpu", "cuda:1", ...): all
 // of them become cuda:0, where the network is going to run. No CUDA call is made.

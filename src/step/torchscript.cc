@@ -90,7 +90,7 @@ class TorchScriptModel : public Model {
     if (HasConstantsToMove(module_, forward_)) return;
     prepared_ = true;
     torch::jit::Stack stack;
-    for (torch::jit::Function* function : module_._ivalue()->compilation_unit()->get_functions()) {
+    for (torch::jit::Function* function : CalledFunctions(module_, forward_)) {
       auto* graph_function = torch::jit::tryToGraphFunction(*function);
       if (graph_function != nullptr) graph_function->get_executor().getPlanFor(stack);
     }
