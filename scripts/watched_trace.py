@@ -133,8 +133,7 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
             tensor = reference()
             if tensor is None or tensor.dtype != dtype or at not in instructions:
                 continue
-            _, after = instructions[at]
-            stored = after.argval if after is not None and after.opname == "STORE_FAST" else None
+            stored = stored_in(instructions, at)
             if any(i.offset == at for i in inside) or stored in names and variable(frame, stored) is dtype:
                 return tensor
         return None
@@ -166,6 +165,27 @@ def of_torch(frame):
 def pairs(instructions):
     instructions = list(instructions)
     return zip(instructions, [*instructions[1:], None])
+
+
+def stored_in(instructions, at):
+    """The variable that is assigned the data type read at `at`: `d = x.dtype` or `d, e = x.dtype, y.dtype`."""
+    stack = []  # where what lies on it was read, as far as it is known
+    for offset, (instruction, _) in sorted(instructions.items()):
+        operation, number = instruction.opname, instruction.arg or 0
+        if operation.startswith("LOAD_FAST"):
+            stack.append(None)
+        elif operation == "LOAD_ATTR" and stack:
+            stack[-1] = offset
+        elif operation == "SWAP" and number <= len(stack):
+            stack[-1], stack[-number] = stack[-number], stack[-1]
+        elif operation == "UNPACK_SEQUENCE" and number <= len(stack):
+            stack[-number:] = reversed(stack[-number:])
+        elif operation == "STORE_FAST" and stack:
+            if stack.pop() == at:
+                return instruction.argval
+        elif operation not in ("BUILD_TUPLE", "CACHE"):
+            stack = []
+    return None
 
 
 def span(instruction):
