@@ -15,7 +15,7 @@ OWN = ("watched_trace.py", "export_model.py")  # whose functions are no part of 
 
 
 @contextlib.contextmanager
-def watching_autocast(entered, left=lambda *error: None):
+def watching_autocast(entered, left):
     """Calls entered(enabled) and left(*error) with every `with torch.autocast(...)`."""
     enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
 
@@ -122,12 +122,12 @@ class AsInTheRun(torch.overrides.TorchFunctionMode):
         if frame is None or not hasattr(frame.f_code, "co_positions"):
             return None
         if frame.f_code not in self.codes:
-            self.codes[frame.f_code] = {i.offset: (i, after) for i, after in pairs(dis.get_instructions(frame.f_code))}
+            self.codes[frame.f_code] = {i.offset: i for i in dis.get_instructions(frame.f_code)}
         instructions = self.codes[frame.f_code]
         if call not in instructions:
             return None
-        begin, end = span(instructions[call][0])
-        inside = [i for i, _ in instructions.values() if begin <= span(i)[0] and span(i)[1] <= end and i.offset < call]
+        begin, end = span(instructions[call])
+        inside = [i for i in instructions.values() if begin <= span(i)[0] and span(i)[1] <= end and i.offset < call]
         names = {i.argval for i in inside if i.opname.startswith("LOAD_FAST")}
         for at, reference in reversed(self.reads.get(id(frame), {}).items()):
             tensor = reference()
@@ -162,15 +162,10 @@ def of_torch(frame):
     return frame.f_globals.get("__name__", "").partition(".")[0] == "torch"
 
 
-def pairs(instructions):
-    instructions = list(instructions)
-    return zip(instructions, [*instructions[1:], None])
-
-
 def stored_in(instructions, at):
     """The variable that is assigned the data type read at `at`: `d = x.dtype` or `d, e = x.dtype, y.dtype`."""
     stack = []  # where what lies on it was read, as far as it is known
-    for offset, (instruction, _) in sorted(instructions.items()):
+    for offset, instruction in sorted(instructions.items()):
         operation, number = instruction.opname, instruction.arg or 0
         if operation.startswith("LOAD_FAST"):
             stack.append(None)

@@ -33,26 +33,19 @@ void VisitNodes(Block* block, const Fn& fn) {
   }
 }
 
-// Every function that the archive brought: methods of all modules and classes.
 template <typename Fn>
-void VisitAll(const torch::jit::Module& module, const Fn& fn) {
-  const auto visit = [&](torch::jit::Function* function) {
+void VisitFunctions(const std::vector<torch::jit::Function*>& functions, const Fn& fn) {
+  for (torch::jit::Function* function : functions) {
     if (auto* graph_function = torch::jit::tryToGraphFunction(*function)) {
       VisitNodes(graph_function->graph()->block(), fn);
     }
-  };
-  for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
-    visit(function);
   }
 }
 
+// Every function that the archive brought: methods of all modules and classes.
 template <typename Fn>
-void VisitCalled(const torch::jit::Module& module, const std::string& method, const Fn& fn) {
-  for (torch::jit::Function* function : CalledFunctions(module, method)) {
-    if (auto* graph_function = torch::jit::tryToGraphFunction(*function)) {
-      VisitNodes(graph_function->graph()->block(), fn);
-    }
-  }
+void VisitAll(const torch::jit::Module& module, const Fn& fn) {
+  VisitFunctions(module._ivalue()->compilation_unit()->get_functions(), fn);
 }
 
 bool IsConstant(const Node* node) {
@@ -230,12 +223,13 @@ bool HasToMove(const Node* node) {
 
 bool HasConstantsToMove(const torch::jit::Module& module, const std::string& method) {
   bool found = false;
-  VisitCalled(module, method, [&](const Node* node) { found = found || HasToMove(node); });
+  VisitFunctions(CalledFunctions(module, method),
+                 [&](const Node* node) { found = found || HasToMove(node); });
   return found;
 }
 
 void MoveConstants(const torch::jit::Module& module, const std::string& method, at::Device device) {
-  VisitCalled(module, method, [device](Node* node) {
+  VisitFunctions(CalledFunctions(module, method), [device](Node* node) {
     if (HasToMove(node)) node->t_(c10::attr::value, node->t(c10::attr::value).to(device));
   });
 }

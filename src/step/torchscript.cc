@@ -84,7 +84,7 @@ class TorchScriptModel : public Model {
     forward_ = !training && module_.find_method("infer") ? "infer" : "forward";
   }
 
-  // Compiles all functions, which takes longer than running them. Not possible while
+  // Compiles the functions that run, which takes longer than running them. Not possible while
   // constants of the graphs have to move to the device first.
   void Prepare() override {
     if (HasConstantsToMove(module_, forward_)) return;
