@@ -104,6 +104,10 @@ Result<ProcessReport> ParseProcessReport(std::string_view text) {
   report.unknown = ParseReads(object, "unknown");
   report.harmless = ParseReads(object, "harmless_reads");
   report.counts = ParseReads(object, "counts");
+  if (const json compiled = GetOr(object, "compiled", json()); compiled.is_object()) {
+    report.compiled_functions = GetOr<std::int64_t>(compiled, "functions", 0);
+    report.kernel_trials = GetOr<std::int64_t>(compiled, "trials", 0);
+  }
   report.stale_bytes = GetOr<std::string>(object, "stale_bytes", "");
   return report;
 }

@@ -44,13 +44,15 @@ struct ProcessReport {
   std::vector<DeviceTrace> devices;
   std::vector<ScriptRead> unknown, harmless;
   std::vector<ScriptRead> counts;  // answered with a share of the largest, which `reason` says
+  std::int64_t compiled_functions = 0;  // by torch.compile
+  std::int64_t kernel_trials = 0;       // times that configurations of a Triton kernel were timed
   std::string stale_bytes;         // why reused memory may count as known; "" if it does not
 
   [[nodiscard]] const DeviceTrace* device() const;  // the one with the highest peak
 };
 
 struct Refusal {
-  std::string code;  // "cpu_only_torch", "torch_compile", ...
+  std::string code;  // "cpu_only_torch", "static_extension", ...
   std::string message;
 };
 

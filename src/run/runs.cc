@@ -41,6 +41,7 @@ ScriptOptions Runs::Script(std::int64_t batch, const Card& card) const {
   if (card.counts >= 0) script.unknown_count = card.counts;
   script.allocator_limit = card.total > 0 ? options_.allocator_limit : std::nullopt;
   script.alloc_conf = options_.alloc_conf;
+  script.triton_cache = folder_ + "/triton";
   script.timeout_s = options_.timeout_s;
   script.interrupt_fd = options_.interrupt_fd;
   script.quiet = !runs_.empty();  // its output was shown once

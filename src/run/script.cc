@@ -63,6 +63,7 @@ std::string JobJson(const ScriptTools& tools, const ScriptOptions& options,
                         {"standins", standins},
                         {"cudnn", tools.cudnn},
                         {"cublaslt", tools.cublas_lt},
+                        {"triton_cache", options.triton_cache},
                         {"allocator_limit_bytes", options.allocator_limit.value_or(0)}};
   if (options.unknown_count) job["unknown_count"] = *options.unknown_count;
   return job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -38,6 +38,11 @@ void ShadowBytes::Forget(std::uint64_t address, std::uint64_t size) {
   }
 }
 
+void ShadowBytes::ForgetWith(std::uint64_t address) {
+  const auto range = First(address);
+  if (range != ranges_.end() && range->first <= address) ranges_.erase(range);
+}
+
 void ShadowBytes::Write(std::uint64_t address, const void* bytes, std::uint64_t size) {
   Forget(address, size);
   if (size == 0 || size > kLargestCopy) return;

@@ -10,7 +10,8 @@
 //     nearly always scratch that a kernel then writes.
 // A launch is not known to write anything in particular: bytes from the host
 // that a kernel changed in place still count as known. Callers that see an
-// in-place operation call Forget.
+// in-place operation call Forget; those that see the addresses that a kernel
+// gets call ForgetWith.
 #ifndef MEMMODEL_SRC_VGPU_SHADOW_BYTES_H_
 #define MEMMODEL_SRC_VGPU_SHADOW_BYTES_H_
 
@@ -35,6 +36,8 @@ class ShadowBytes {
   void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size,
             std::uint64_t launches);
   void Forget(std::uint64_t address, std::uint64_t size);
+  // Whatever came with the byte at `address`, in one copy or fill.
+  void ForgetWith(std::uint64_t address);
 
   // Copies what is known of [address, address + size) to `destination`, whose
   // other bytes are left alone. Returns whether all of it is known.

@@ -192,6 +192,11 @@ void State::Forget(std::uint64_t address, std::uint64_t size) {
   shadow_.Forget(address, size);
 }
 
+void State::ForgetWith(std::uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shadow_.ForgetWith(address);
+}
+
 std::uint64_t State::BlockOut(std::uint64_t address) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto block = blocks_out_.insert(address).first;

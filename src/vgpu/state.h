@@ -74,6 +74,8 @@ class MEMMODEL_VGPU_EXPORT State {
   void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size);
   void Fill(std::uint64_t address, unsigned char value, std::uint64_t size);
   void Forget(std::uint64_t address, std::uint64_t size);
+  // A kernel was given this address, and may have written there.
+  void ForgetWith(std::uint64_t address);
   // Blocks of the program's own allocator (control.h).
   std::uint64_t BlockOut(std::uint64_t address);
   void BlockBack(std::uint64_t address);

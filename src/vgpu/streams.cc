@@ -14,7 +14,7 @@ constexpr std::uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
 // Under the lock.
 std::uint64_t next_capture_id = 1;
 std::vector<Stream*> origins;  // of the captures under way, oldest first
-std::int64_t records = 0;      // of events
+std::int64_t microseconds = 0;  // the device's clock
 
 void AddNode(Stream* stream, GraphNode::Kind kind, HostFunction function, void* data) {
   auto node = std::make_unique<GraphNode>();
@@ -91,9 +91,14 @@ bool InvalidateCapture(Stream* stream) {
 void RecordEvent(Event* event, Stream* stream) {
   const auto lock = State::Get().Lock();
   event->recorded = true;
-  event->time_ms = ++records * 1e-3;
+  event->time_ms = ++microseconds * 1e-3;
   event->capture = stream->capture;
   event->last = stream->last;
+}
+
+void PassTime(std::int64_t passed) {
+  const auto lock = State::Get().Lock();
+  microseconds += passed;
 }
 
 void WaitEvent(Stream* stream, Event* event) {

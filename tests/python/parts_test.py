@@ -5,7 +5,7 @@ import types
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "python", "inject"))
-from _memmodel import history, reads, standins, statistics  # noqa: E402
+from _memmodel import history, patches, reads, standins, statistics  # noqa: E402
 
 
 def entry(action, address, size, stream=0):
@@ -90,6 +90,26 @@ class WriterTest(unittest.TestCase):
     def test_streams_are_numbered_by_first_use(self):
         lines = self.text([entry("alloc", 1, 512, 99), entry("alloc", 2, 512, 7), entry("alloc", 3, 512, 99)], [])
         self.assertEqual([line.split()[3] for line in lines[4:]], ["0", "1", "0"])
+
+
+class PatchesTest(unittest.TestCase):
+    def test_what_is_placed_is_out_of_the_way_as_long_as_asked(self):
+        class Base:
+            def own(self):
+                return "base"
+
+        class Class(Base):
+            def other(self):
+                return "class"
+
+        patches.place(Class, "own", lambda self: "placed")
+        patches.place(Class, "other", lambda self: "placed")
+        self.assertEqual((Class().own(), Class().other()), ("placed", "placed"))
+        with patches.out(), patches.out():  # a compiled function calls another
+            self.assertEqual((Class().own(), Class().other()), ("base", "class"))
+            patches.place(Class, "third", lambda self: "placed")
+            self.assertFalse(hasattr(Class, "third"))
+        self.assertEqual((Class().own(), Class().other(), Class().third()), ("placed",) * 3)
 
 
 class VersionTest(unittest.TestCase):

@@ -39,7 +39,7 @@ TEST_CASE("a run without an answer says why") {
   CHECK(Judge(Options(), run).code() == StatusCode::kBadInput);
   run.exit_status = 137;  // what a shell calls a process that signal 9 ended
   CHECK(Judge(Options(), run).message().find("killed (signal 9)") != std::string::npos);
-  run.refusal = Refusal{"torch_compile", "compiled"};
+  run.refusal = Refusal{"static_extension", "compiled"};
   CHECK(Judge(Options(), run).code() == StatusCode::kUnknown);
   run.refusal->code = "cpu_only_torch";
   CHECK(Judge(Options(), run).code() == StatusCode::kBadInput);

@@ -481,6 +481,62 @@ TEST_CASE("a plan of cuFFT knows its work area, or cannot be made") {
   CHECK(destroy(plan) == kInvalidPlan);
 }
 
+// Attributes as ptxas -v prints them for the same code (cubins/scale.ptx).
+TEST_CASE("the driver knows the functions of a cubin, and forgets what they are given to write") {
+  CHECK(DRIVER(cuInit)(0) == CUDA_SUCCESS);
+  const std::string path = MEMMODEL_SOURCE_DIR "/tests/vgpu/cubins/scale_sm90.cubin";
+  CUmodule module = nullptr;
+  CHECK(DRIVER(cuModuleLoad)(&module, "/no/such/file") == CUDA_ERROR_FILE_NOT_FOUND);
+  CHECK(DRIVER(cuModuleLoad)(&module, path.c_str()) == CUDA_SUCCESS);
+  CUfunction scale = nullptr;
+  CHECK(DRIVER(cuModuleGetFunction)(&scale, module, "other") == CUDA_ERROR_NOT_FOUND);
+  CHECK(DRIVER(cuModuleGetFunction)(&scale, module, "scale") == CUDA_SUCCESS);
+  const auto attribute = [scale](CUfunction_attribute which) {
+    int value = -1;
+    CHECK(DRIVER(cuFuncGetAttribute)(&value, which, scale) == CUDA_SUCCESS);
+    return value;
+  };
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_NUM_REGS) == 14);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES) == 64);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES) == 1024);
+  CHECK(attribute(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK) == 128);  // .reqntid 128
+  int blocks = 0;  // 2048 threads an SM
+  CHECK(DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor)(&blocks, scale, 128, 0) ==
+        CUDA_SUCCESS);
+  CHECK(blocks == 16);
+
+  void* pointers[3] = {};
+  for (void*& pointer : pointers) {
+    CHECK(RUNTIME(cudaMalloc)(&pointer, 512) == cudaSuccess);
+    const std::int64_t sent = 42;
+    CHECK(RUNTIME(cudaMemcpy)(pointer, &sent, sizeof sent, cudaMemcpyHostToDevice) == cudaSuccess);
+  }
+  const auto known = [](void* pointer) {
+    const int before = UnknownReads();
+    std::int64_t got = 0;
+    CHECK(RUNTIME(cudaMemcpy)(&got, pointer, sizeof got, cudaMemcpyDeviceToHost) == cudaSuccess);
+    return UnknownReads() == before;
+  };
+  float factor = 2;
+  unsigned count = 2;
+  void* parameters[] = {&pointers[0], &pointers[1], &factor, &count};
+  CHECK(DRIVER(cuLaunchKernel)(scale, 1, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr) ==
+        CUDA_SUCCESS);
+  CHECK_FALSE(known(pointers[0]));
+  CHECK_FALSE(known(pointers[1]));
+  CHECK(known(pointers[2]));
+  // The same from a buffer: x, y, s, n at 0, 8, 16, 20.
+  char buffer[24] = {};
+  std::memcpy(buffer, &pointers[2], sizeof(void*));
+  std::size_t size = sizeof buffer;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  CHECK(DRIVER(cuLaunchKernel)(scale, 1, 1, 1, 128, 1, 1, 0, nullptr, nullptr, extra) ==
+        CUDA_SUCCESS);
+  CHECK_FALSE(known(pointers[2]));
+  for (void* pointer : pointers) CHECK(RUNTIME(cudaFree)(pointer) == cudaSuccess);
+}
+
 TEST_CASE("a child of fork has the virtual GPU as it was") {
   void* device = nullptr;
   CHECK(RUNTIME(cudaMalloc)(&device, 100 * kMiB) == cudaSuccess);

@@ -3,8 +3,11 @@
 Costs one string comparison an import until then. `pynvml` counts too: a script
 that asks the driver before it imports torch must see the same card.
 """
+import contextlib
 import os
 import sys
+
+from . import patches
 
 _WATCHED = {"torch": True, "pynvml": False}  # name: install the tracer afterwards
 
@@ -15,6 +18,8 @@ class _Finder:
     busy = False
 
     def find_spec(self, name, path=None, target=None):
+        if name.startswith("torch.") and not self.busy:  # they may keep what they find in torch
+            return _wrap(self._others(name, path, target), _AFTER_IMPORT.get(name, _nothing), patches.out())
         if name in _AFTER_IMPORT:
             return _wrap(self._others(name, path, target), _AFTER_IMPORT[name])
         if name not in _WATCHED or self.busy:
@@ -52,14 +57,19 @@ class _Finder:
 _AFTER_IMPORT = {}  # module name: function(module), see after_import
 
 
-def _wrap(spec, after):
-    """Lets `after(module)` run when the module of `spec` has been executed."""
+def _nothing(module):
+    pass
+
+
+def _wrap(spec, after, within=contextlib.nullcontext()):
+    """Lets `after(module)` run when the module of `spec` has been executed, inside `within`."""
     if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
         return spec
     loader, run = spec.loader, spec.loader.exec_module
 
     def exec_module(module):
-        run(module)
+        with within:
+            run(module)
         try:
             del loader.exec_module
         except AttributeError:

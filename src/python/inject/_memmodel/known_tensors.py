@@ -9,6 +9,8 @@ an attention mask, made or sent, masks anything decides memory.
 """
 import functools
 
+from . import patches
+
 _FACTORIES = {"ones": 1, "ones_like": 1, "zeros": 0, "zeros_like": 0}
 _METHODS = {"new_ones": 1, "new_zeros": 0}
 MOST_ELEMENTS = 1 << 20
@@ -63,7 +65,7 @@ class KnownTensors:
                 self.note(tensor, value_of(arguments, named))
             return tensor
 
-        setattr(owner, name, made)
+        patches.place(owner, name, made)
 
     def _watch_sent(self, owner, name):
         original = getattr(owner, name)
@@ -78,7 +80,7 @@ class KnownTensors:
                 self.note(result, tensor)
             return result
 
-        setattr(owner, name, sent)
+        patches.place(owner, name, sent)
 
     def note(self, tensor, value):
         """Until something writes to it, `tensor` holds `value`: one number, or a contiguous tensor on

@@ -7,13 +7,13 @@ collective runs, each operator on small known tensors is also computed on the CP
 its result is written over the one on the virtual GPU: no request more or less. The
 same goes for transformers' question whether an attention mask masks anything, which
 decides whether a mask of all positions is made: the batch came from the host, or the
-model made a mask of ones.
+model made a mask of ones; and for the constants that Inductor folds, on the GPU.
 """
 import ctypes
 import functools
 import threading
 
-from . import import_hook, known_tensors
+from . import import_hook, known_tensors, patches
 
 _COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                 "send_object_list", "recv_object_list")
@@ -27,6 +27,16 @@ _running = threading.local()
 def running():
     """How many object collectives the calling thread is in."""
     return getattr(_running, "depth", 0)
+
+
+# Operators whose results follow from their arguments, so that they can be made on the CPU instead.
+_MAKERS = ("to", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "arange", "scalar_tensor",
+           "_to_copy", "device_put", "lift_fresh_copy")
+
+
+def _name(function):
+    """Of a function of torch's, or of an operator ("add_.Tensor")."""
+    return function.__name__.partition(".")[0]
 
 
 def _in_place(name):
@@ -65,6 +75,8 @@ def _mode(torch, peek, tensors):
             return values
         if isinstance(value, (list, tuple)):
             return type(value)(on_cpu(item) for item in value)
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
         return value
 
     class Follow(TorchFunctionMode):
@@ -74,7 +86,7 @@ def _mode(torch, peek, tensors):
                     and result.numel() <= _MOST_ELEMENTS):
                 return result
             if "device" in (named or {}):
-                if function is not torch.Tensor.to or known(result) is not None:
+                if _name(function) not in _MAKERS or known(result) is not None:
                     return result
                 named = {k: v for k, v in named.items() if k != "device"}
             if known(result) is not None and result._is_view():
@@ -84,7 +96,7 @@ def _mode(torch, peek, tensors):
                                   **{k: on_cpu(v) for k, v in (named or {}).items()})
                 if (isinstance(values, torch.Tensor) and not values.is_cuda
                         and values.shape == result.shape and values.dtype == result.dtype
-                        and not _in_place(function.__name__)):
+                        and not _in_place(_name(function))):
                     if values.numel() * values.element_size() > known_tensors.LARGEST_KEPT_BY_GPU:
                         tensors.note(result, values.contiguous())
                     else:
@@ -110,7 +122,21 @@ def _follow_masks(module, mode):
                 with mode():
                     return _original(*arguments, **named)
 
-            setattr(owner, name, staticmethod(followed) if isinstance(original, staticmethod) else followed)
+            patches.place(owner, name, staticmethod(followed) if isinstance(original, staticmethod) else followed)
+
+
+def _follow_folding(module, mode):
+    folder = getattr(module, "ConstantFolder", None)
+    if folder is None:
+        return
+    run = folder.run
+
+    @functools.wraps(run)
+    def followed(self):
+        with mode():
+            return run(self)
+
+    folder.run = followed
 
 
 def _forgetting(torch, library, tensors):
@@ -136,6 +162,7 @@ def install(torch):
     tensors = known_tensors.KnownTensors(torch)
     mode = _mode(torch, peek, tensors)
     _install_collectives(torch, mode)
+    import_hook.after_import("torch._inductor.constant_folding", lambda module: _follow_folding(module, mode))
     for name in _MASK_MODULES:
         import_hook.after_import(name, lambda module: _follow_masks(module, mode))
     return _forgetting(torch, library, tensors)

@@ -6,8 +6,12 @@ makes steps and phases of them.
 """
 import threading
 
+from . import patches
+
 PREFIX = "memmodel:"
-_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
+# Wrappers of one module, which stands for them: type and name of the child.
+_WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module",
+             "OptimizedModule": "_orig_mod"}
 
 
 class Modules:
@@ -22,18 +26,48 @@ class Modules:
         self.bucket_bytes = 0  # of DistributedDataParallel's gradient buckets
         self.recording = False
         self._handles = []
+        self._watching = False
 
     def watch(self):
-        if not self._handles:
+        if not self._watching:
+            self._watching = True
+            patches.add(self._unhook, self._hook)
+
+    def unwatch(self):
+        self._watching = False
+        self._unhook()
+
+    def _hook(self):
+        if self._watching:
             hooks = self._torch.nn.modules.module
             self._handles = [
                 hooks.register_module_forward_pre_hook(self._before),
                 hooks.register_module_forward_hook(self._after, always_call=True)]
 
-    def unwatch(self):
+    def _unhook(self):
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+    def is_module(self, value):
+        return isinstance(value, self._torch.nn.Module)
+
+    def call_begins(self, module, arguments):
+        """A compiled function is called, a module's if `module` is not None, with hooks of no use.
+        Whether call_ended is to be told."""
+        if not self._watching:
+            return False
+        if module is not None:
+            self._before(module, arguments)
+            return True
+        stack = self._stack()
+        if stack or not self._listener.function_begins(arguments):
+            return False
+        stack.append((-1, None))
+        return True
+
+    def call_ended(self, module):
+        self._after(module, None, None)
 
     def current(self):
         stack = getattr(self._local, "stack", None)
@@ -47,9 +81,11 @@ class Modules:
         if type(root).__name__ == "DistributedDataParallel":
             self.bucket_bytes += sum(p.numel() * p.element_size() for p in root.parameters() if p.requires_grad)
         inner, prefix = root, ""
-        while type(inner).__name__ in _WRAPPERS and isinstance(
-                getattr(inner, "module", None), self._torch.nn.Module):
-            inner, prefix = inner.module, prefix + "module."
+        while type(inner).__name__ in _WRAPPERS:
+            child = _WRAPPERS[type(inner).__name__]
+            if not self.is_module(getattr(inner, child, None)):
+                break
+            inner, prefix = getattr(inner, child), prefix + child + "."
         for path, module in root.named_modules():
             if id(module) in self._ids:
                 continue
@@ -58,10 +94,14 @@ class Modules:
             self._kept.append(module)
             self.names.append((type(module).__name__, path))
 
-    def _before(self, module, arguments):
+    def _stack(self):
         stack = getattr(self._local, "stack", None)
         if stack is None:
             stack = self._local.stack = []
+        return stack
+
+    def _before(self, module, arguments):
+        stack = self._stack()
         index = self._ids.get(id(module))
         if index is None:
             self._name(module)
@@ -78,7 +118,7 @@ class Modules:
         stack = getattr(self._local, "stack", None)
         if not stack:
             return
-        index = self._ids.get(id(module))
+        index = self._ids.get(id(module), -1)
         while stack:  # more than one if a module's hook was passed over by an exception
             top, span = stack.pop()
             if span is not None:

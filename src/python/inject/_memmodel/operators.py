@@ -10,6 +10,7 @@ import os
 from . import modules
 
 _KINETO_LOG = "KINETO_LOG_LEVEL"
+_GRAPH = "## Call CompiledFxGraph "  # Inductor's record of all that a compiled function does
 
 
 class Operators:
@@ -105,7 +106,8 @@ class _Walk:
         for place, (event, kind, parent) in enumerate(nodes):
             here = operator[parent] if parent >= 0 else -1
             if kind == "TorchOp" and not event.name.startswith(modules.PREFIX):
-                here = self._operators.id_of(event.name)
+                whole_graph = event.name.startswith(_GRAPH)
+                here = -1 if whole_graph else self._operators.id_of(event.name)
                 if event.typed[1].scope.name == "BACKWARD_FUNCTION":
                     inside[place] = self._forward_module(event)
             operator[place] = here

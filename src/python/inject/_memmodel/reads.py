@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 
-from . import job, known_values
+from . import job, known_values, patches
 
 _METHODS = ("item", "tolist", "__float__", "__int__", "__bool__", "__index__", "__complex__",
             "__format__", "__repr__", "cpu", "numpy", "__contains__")
@@ -130,7 +130,7 @@ class Reads:
         for name in _METHODS:
             original = getattr(tensor, name, None)
             if original is not None:
-                setattr(tensor, name, self._wrapped(name, original))
+                patches.place(tensor, name, self._wrapped(name, original))
 
     def _wrapped(self, name, original):
         local = self._local
@@ -162,7 +162,7 @@ class Reads:
         inner = sys._getframe(1).f_back  # None on autograd's own threads
         if inner is not None and inner.f_globals.get("__name__") == __name__:
             inner = inner.f_back  # one of our wrapped methods
-        method, dtype = getattr(self._local, "reading", None) or ("", None)
+        method, dtype = getattr(self._local, "reading", None) or _printing(inner) or ("", None)
         counted = self._counted(size)
         if counted is not None:
             method = counted[0]
@@ -257,6 +257,17 @@ class Reads:
         approximate = said.pop("approximate", [])
         workspace = said.pop("workspace", "")
         return {"refused": refused, "approximate": approximate, "workspace": workspace, "context": said}
+
+
+def _printing(frame):
+    """("__repr__", data type) if a tensor is written as text: Dynamo does so while our methods are out."""
+    for _ in range(MOST_LINES):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "_str" and frame.f_globals.get("__name__") == "torch._tensor_str":
+            return "__repr__", getattr(frame.f_locals.get("self"), "dtype", None)
+        frame = frame.f_back
+    return None
 
 
 def _expression(frame):

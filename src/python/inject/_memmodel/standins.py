@@ -15,7 +15,7 @@ import os
 import re
 import sys
 
-from . import job
+from . import compiled, job
 
 _loaded = False
 
@@ -151,4 +151,5 @@ def load(name, spec):
         except OSError as error:
             job.refuse("standin_failed", "cannot load a stand-in: %s" % error, 2)
     _stand_in_for_paths(libraries)
+    compiled.use_own_caches(folder)
     _loaded = True

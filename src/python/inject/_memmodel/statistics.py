@@ -5,6 +5,7 @@ too. Both go through here: a reset first folds the peaks so far into what the
 script has seen and into the run's own maximum, and what the script reads is the
 larger of the allocator's peak and what was folded since the script's last reset.
 """
+from . import patches
 
 _STATISTICS = ("_cuda_memoryStats", "_accelerator_getDeviceStats")
 _RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
@@ -36,10 +37,10 @@ class Statistics:
         self._run = {}   # device: peaks of the whole run
         for name in _STATISTICS:
             if hasattr(torch._C, name):
-                setattr(torch._C, name, self._reader(getattr(torch._C, name)))
+                patches.place(torch._C, name, self._reader(getattr(torch._C, name)))
         for name in _RESETS:
             if hasattr(torch._C, name):
-                setattr(torch._C, name, self._resetter(getattr(torch._C, name)))
+                patches.place(torch._C, name, self._resetter(getattr(torch._C, name)))
 
     def _reader(self, original):
         def read(device):

@@ -110,7 +110,15 @@ class Steps:
 
     @staticmethod
     def _on_gpu(module, tensor):
-        return (tensor is not None and tensor.is_cuda) or any(p.is_cuda for p in module.parameters())
+        return (tensor is not None and tensor.is_cuda) or (
+            module is not None and any(p.is_cuda for p in module.parameters()))
+
+    def function_begins(self, arguments):
+        """An outermost compiled function that is no module's: whether it begins a step."""
+        if self.phase not in (LOAD, NONE):
+            return False
+        self.forward_begins(None, arguments)
+        return self.phase == FORWARD
 
     def _begin_step(self):
         self._run.first_step_begins()
@@ -238,12 +246,13 @@ class Steps:
             self._run.tag("input", tensor, "input")
         for tensor in history.tensors(self._torch, self._run.keyword_arguments()):
             self._run.tag("input", tensor, "input")
-        if id(module) in self._tagged:
+        if module is None or id(module) in self._tagged:
             return
         self._tagged.add(id(module))
         self._optimizers.append(module)
         for name, parameter in module.named_parameters():
-            name = name[len("module."):] if name.startswith("module.") else name
+            while name.startswith(("module.", "_orig_mod.")):  # of wrappers, modules.py
+                name = name.partition(".")[2]
             self._names[id(parameter)] = name
             self._run.tag("weight", parameter, name)
         for name, buffer in module.named_buffers():

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import history, job, known_values, modules, nvml, operators, reads, refusals, statistics, steps
+from . import compiled, history, job, known_values, modules, nvml, operators, reads, refusals, statistics, steps
 
 PROFILED_STEPS = 3  # steps whose operators are recorded; those after are counted only
 
@@ -26,6 +26,7 @@ class Run:
         self._operators = operators.Operators(torch)
         self._steps = steps.Steps(torch, self)
         self._modules = modules.Modules(torch, self._steps)
+        compiled.install(self._modules)
         self._reads = reads.Reads(torch, self._modules, self)
         self._begun = time.time()
         self._error = None
@@ -266,7 +267,7 @@ class Run:
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
             "cudnn_version": self._cudnn_version(), "python": sys.version.split()[0],
             "stale_bytes": self._reads.stale_bytes or None, "unknown": unknown, "harmless_reads": harmless,
-            "counts": counts, "out_of_memory": self._ooms[:20],
+            "counts": counts, "compiled": compiled.report(), "out_of_memory": self._ooms[:20],
             "devices": devices, "elapsed_ms": (time.time() - self._begun) * 1000}
         report.update({key: value for key, value in best.items() if key != "device"})
         report.update(self._real_context() if job.on_real_gpu() else self._reads.virtual_gpu_report())
