@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -363,6 +364,7 @@ class RefusalTest(Case):
 
 
 @needs("triton")
+@unittest.skipUnless(os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")), "python3-dev is not installed")
 class CompileTest(Case):
     def test_what_a_compiled_model_sees_is_what_is_answered(self):
         text = TRAIN.format(steps=3, batch=64).replace("optimizer =", "model = torch.compile(model)\noptimizer =", 1)
