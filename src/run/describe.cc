@@ -43,12 +43,12 @@ void AddNotes(const RunOptions& options, const ProcessReport& report, const Scri
         "the CUDA context is that of torch 2.11 (CUDA 13.0); what it takes with torch " +
         report.torch_version + " was not measured");
   }
-  if (report.compiled_functions > 0) {
+  if (options.device_kind == DeviceKind::kVirtual && report.compiled_functions > 0) {
     answer->notes.emplace_back(
         "torch.compile: what Inductor's code allocates is followed; it has not been compared with "
         "measured runs (--eager predicts the script without compiling)");
   }
-  if (report.kernel_trials > 0) {
+  if (options.device_kind == DeviceKind::kVirtual && report.kernel_trials > 0) {
     answer->notes.emplace_back(
         "configurations of Triton kernels were timed: which is the fastest is not known without "
         "the GPU, and memory differs where a kernel's configuration sizes its buffers");

@@ -102,8 +102,6 @@ def _count_trials(owner, name):
 
 def install(modules):
     global _modules
-    if job.on_real_gpu():
-        return
     _modules = modules
     import_hook.after_import("torch._dynamo.eval_frame", _dynamo)
     import_hook.after_import("torch._dynamo.trace_rules", lambda rules: getattr(rules, "add", id)(__package__))
