@@ -2,6 +2,7 @@
 // real library said about them (cudnn_recording.h); nothing is executed.
 #include <cudnn.h>
 
+#include <cmath>
 #include <mutex>
 
 #include "src/vgpu/calls.h"
@@ -10,6 +11,7 @@
 #include "src/vgpu/export.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
+#include "src/vgpu/streams.h"
 
 namespace memmodel::vgpu {
 namespace {
@@ -17,9 +19,18 @@ namespace {
 // What a program's cudnnBackendDescriptor_t points at.
 struct Descriptor {
   RecordPtr record;
+  std::int64_t workspace = 0;  // of a plan, as the program was told
 };
 
 Descriptor* Of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
+
+// In nanoseconds: none, or less the larger the workspace is. A logarithm, because programs read
+// times as floats, which must tell apart workspaces of bytes as well as of gigabytes.
+std::int64_t ExecutionTime(std::int64_t workspace) {
+  if (!State::Get().largest_workspace_fastest()) return 0;
+  constexpr double kForEachDoubling = 1e6;
+  return std::llround((64 - std::log2(1.0 + static_cast<double>(workspace))) * kForEachDoubling);
+}
 
 // Pointers and values of an execution: nothing is asked of the library about them.
 bool IsVariantPack(const Record& record) {
@@ -134,6 +145,7 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
       type == CUDNN_TYPE_INT64 && requested >= 1 && values != nullptr) {
     auto* bytes = static_cast<std::int64_t*>(values);
     *bytes = DeviceWorkspace(record, *bytes);
+    Of(descriptor)->workspace = *bytes;
     Answers::Get().Flush();
   }
   return status;
@@ -147,12 +159,15 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBacke
   if (plan == nullptr || variant_pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   std::string key;
   std::uint64_t workspace = 0;
+  std::int64_t time = 0;
   {
     const std::lock_guard<std::mutex> lock(Answers::Mutex());
+    time = ExecutionTime(Of(plan)->workspace);
     key = WholeKey(Of(plan)->record);
     workspace = static_cast<std::uint64_t>(
         Of(variant_pack)->record->Number(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0, 0));
   }
+  PassTime(time);
   if (!key.empty()) State::Get().TellConvolution(key.c_str(), workspace);
   return CUDNN_STATUS_SUCCESS;
 }

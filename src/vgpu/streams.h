@@ -81,6 +81,8 @@ MEMMODEL_VGPU_EXPORT bool InvalidateCapture(Stream* stream);
 // The device's clock counts records, each a microsecond: kernels take no time, and what a
 // program measures (cudnn.benchmark its plans) is the same in each run.
 MEMMODEL_VGPU_EXPORT void RecordEvent(Event* event, Stream* stream);
+// Moves the clock on, for what does take time.
+MEMMODEL_VGPU_EXPORT void PassTime(std::int64_t nanoseconds);
 // A stream that waits for an event recorded in a capture joins that capture.
 MEMMODEL_VGPU_EXPORT void WaitEvent(Stream* stream, Event* event);
 MEMMODEL_VGPU_EXPORT void RunHostNodes(const GraphExec& exec);
