@@ -216,6 +216,7 @@ std::string FormatProbe(const ProbeRequest& probe) {
                {"total_bytes", probe.total_bytes},
                {"context_bytes", probe.context_bytes},
                {"allocator_limit_bytes", probe.allocator_limit_bytes},
+               {"largest_workspace_fastest", probe.largest_workspace_fastest},
                {"trace", probe.trace},
                {"unknown_count", nullptr}};
   if (probe.unknown_count) line["unknown_count"] = *probe.unknown_count;

@@ -35,11 +35,12 @@ struct ProbeRequest {
   int id = 0;
   std::int64_t batch = 1;
   int steps = 3;
-  Bytes total_bytes = 0;            // of the virtual card; 0: unlimited
-  Bytes context_bytes = 0;          // the part of them that the context takes
-  Bytes allocator_limit_bytes = 0;  // as set_per_process_memory_fraction; 0: none
-  std::string trace;                // path for the trace; "": none is written
-  std::optional<double> unknown_count;  // share of the most that an unknown count can be
+  Bytes total_bytes = 0;                   // of the virtual card; 0: unlimited
+  Bytes context_bytes = 0;                 // the part of them that the context takes
+  Bytes allocator_limit_bytes = 0;         // as set_per_process_memory_fraction; 0: none
+  bool largest_workspace_fastest = false;  // of plans that cudnn.benchmark times
+  std::string trace;                       // path for the trace; "": none is written
+  std::optional<double> unknown_count;     // share of the most that an unknown count can be
 };
 
 enum class Outcome : std::uint8_t { kOk, kOutOfMemory, kError };

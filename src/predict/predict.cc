@@ -16,6 +16,7 @@
 
 #include "src/child/child.h"
 #include "src/child/temporary_folder.h"
+#include "src/predict/card_trials.h"
 #include "src/predict/certain.h"
 #include "src/predict/context.h"
 #include "src/predict/guess.h"
@@ -46,12 +47,14 @@ class Predictor {
         trace_folder_(trace_folder),
         loaded_(std::move(loaded)),
         context_(EstimateContext(options.device, {})),
-        prober_(options, trace_folder_, child) {
+        prober_(options, trace_folder_, child),
+        card_(options, trace_folder_, child, &prober_) {
     prediction_.model_kind = loaded_.kind;
     prediction_.inputs = loaded_.inputs;
     prediction_.loss = loaded_.loss;
     prediction_.parameters = loaded_.parameters;
     prediction_.assumptions = loaded_.assumptions;
+    if (card_.plans_unknown()) prediction_.assumptions.emplace_back(CardTrials::kAssumed);
     prediction_.torch_version = loaded_.torch_version;
     prediction_.cudnn_version = loaded_.cudnn_version;
   }
@@ -87,11 +90,11 @@ class Predictor {
       if (Status s = prober_.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
     }
     if (Status s = Describe(batch); !s.ok()) return s;
-    const bool runs = card.outcome == Outcome::kOk;
-    const bool fits =
-        runs && card.retries == 0 && prediction_.peak && prediction_.peak->device <= TargetBytes();
-    prediction_.verdict = fits ? Verdict::kFits : Verdict::kDoesNotFit;
-    prediction_.reason = ReasonForBatch(options_, prediction_, runs, card.retries);
+    const Result<std::vector<Trial>> trial = card_.Try({batch}, fits_);
+    if (!trial.ok()) return trial.status();
+    prediction_.verdict = trial->front().holds ? Verdict::kFits : Verdict::kDoesNotFit;
+    prediction_.reason =
+        ReasonForBatch(options_, prediction_, card.outcome == Outcome::kOk, card.retries);
     return {};
   }
 
@@ -108,6 +111,9 @@ class Predictor {
       const Result<std::int64_t> runs = Climb(*first, *fits);
       if (!runs.ok()) return runs.status();
       prediction_.largest_batch_before_oom = *runs;
+    }
+    if (const std::string& error = card_.first_error(); !error.empty()) {
+      prediction_.assumptions.push_back(error);
     }
     prediction_.largest_batch = *fits;
     std::int64_t shown = std::max<std::int64_t>(1, *fits);
@@ -180,7 +186,7 @@ class Predictor {
       search.measures[batch] = static_cast<double>(*Unlimited(batch).peak_reserved);
     }
     return LargestBatch(search, [this](const std::vector<std::int64_t>& batches) {
-      return TryOnCard(batches, [this](const ProbeAnswer& answer) { return Fits(answer); });
+      return card_.Try(batches, fits_);
     });
   }
 
@@ -190,35 +196,7 @@ class Predictor {
     climb.start = Line(first);
     climb.known_true = fits;
     climb.side_by_side = options_.parallel_probes;
-    return ClimbToLargest(climb, [this](const std::vector<std::int64_t>& batches) {
-      return TryOnCard(batches,
-                       [](const ProbeAnswer& answer) { return answer.outcome == Outcome::kOk; });
-    });
-  }
-
-  template <typename Holds>
-  Result<std::vector<Trial>> TryOnCard(const std::vector<std::int64_t>& batches,
-                                       const Holds& holds) {
-    if (Status s = prober_.Run(CardSize::kTrue, batches); !s.ok()) return s;
-    std::vector<Trial> trials;
-    for (const std::int64_t batch : batches) {
-      const ProbeAnswer& answer = prober_.At(CardSize::kTrue, batch).answer;
-      Trial trial{holds(answer), std::nullopt};
-      if (answer.outcome == Outcome::kOk) {
-        trial.measure = static_cast<double>(*answer.peak_reserved);
-      }
-      if (answer.outcome == Outcome::kError && first_error_.empty()) {
-        first_error_ = "batch " + std::to_string(batch) + " cannot be run: " + answer.error.message;
-        prediction_.assumptions.push_back(first_error_);
-      }
-      trials.push_back(trial);
-    }
-    return trials;
-  }
-
-  [[nodiscard]] bool Fits(const ProbeAnswer& answer) const {
-    return answer.outcome == Outcome::kOk && answer.retries == 0 &&
-           *answer.peak_reserved + context_.value <= TargetBytes();
+    return card_.Climb(climb);
   }
 
   // The figures of `batch`, from the run that shows what it needs.
@@ -242,6 +220,12 @@ class Predictor {
     for (const auto& [key, other] : prober_.runs()) {
       if (other.answer.outcome == Outcome::kOk && other.answer.retries == 0) AddCurvePoint(other);
     }
+    if (card_.plans_unknown()) {
+      const Result<ProbeAnswer> other = card_.NeedOfLargest(batch);
+      if (!other.ok()) return other.status();
+      WidenInterval(*other);
+      prediction_.interval->basis.insert(0, CardTrials::kBasis);
+    }
     if (!answer.unknown.empty()) {
       if (Status s = BoundUnknown(batch); !s.ok()) return s;
     }
@@ -256,15 +240,18 @@ class Predictor {
       options.unknown_count = share;
       Prober prober(options, trace_folder_, child_, share == 0 ? "none-" : "all-");
       if (Status s = prober.Run(CardSize::kUnlimited, {batch}); !s.ok()) return s;
-      const ProbeAnswer& end = prober.At(CardSize::kUnlimited, batch).answer;
-      if (end.outcome != Outcome::kOk) continue;
-      Interval& interval = *prediction_.interval;
-      interval.low = std::min(interval.low, *end.peak_reserved + context_.low);
-      interval.high = std::max(interval.high, *end.peak_reserved + context_.high);
+      WidenInterval(prober.At(CardSize::kUnlimited, batch).answer);
     }
     prediction_.interval->basis =
         "unknown counts from none to all of the largest possible; " + prediction_.interval->basis;
     return {};
+  }
+
+  void WidenInterval(const ProbeAnswer& end) {
+    if (end.outcome != Outcome::kOk) return;
+    Interval& interval = *prediction_.interval;
+    interval.low = std::min(interval.low, *end.peak_reserved + context_.low);
+    interval.high = std::max(interval.high, *end.peak_reserved + context_.high);
   }
 
   void AddCurvePoint(const ProbeRun& run) {
@@ -365,8 +352,12 @@ class Predictor {
   ContextEstimate context_;
   bool context_known_ = false;
   Prober prober_;
+  CardTrials card_;
   Prediction prediction_;
-  std::string first_error_;
+  const CardTrials::Holds fits_ = [this](const ProbeAnswer& answer) {
+    return answer.outcome == Outcome::kOk && answer.retries == 0 &&
+           *answer.peak_reserved + context_.value <= TargetBytes();
+  };
 };
 
 }  // namespace

@@ -6,10 +6,11 @@
 namespace memmodel {
 
 Prober::Prober(const PredictOptions& options, std::string trace_folder, Child* child,
-               std::string trace_prefix)
+               std::string trace_prefix, bool largest_workspace_fastest)
     : options_(options),
       trace_folder_(std::move(trace_folder)),
       trace_prefix_(std::move(trace_prefix)),
+      largest_workspace_fastest_(largest_workspace_fastest),
       child_(child) {}
 
 Status Prober::Run(CardSize size, const std::vector<std::int64_t>& batches) {
@@ -32,6 +33,7 @@ Status Prober::Run(CardSize size, const std::vector<std::int64_t>& batches) {
       if (size == CardSize::kTrue) {
         probe.allocator_limit_bytes = options_.allocator_limit.value_or(0);
       }
+      probe.largest_workspace_fastest = largest_workspace_fastest_;
       probe.unknown_count = options_.unknown_count;
       probe.trace = trace_folder_ + "/" + trace_prefix_ + std::to_string(count_++) + ".trace";
       if (options_.progress) {

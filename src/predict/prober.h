@@ -24,10 +24,12 @@ struct ProbeRun {
 
 class Prober {
  public:
-  // Traces are written to `trace_folder`, their names begin with `trace_prefix`.
+  // Traces are written to `trace_folder`, their names begin with `trace_prefix`. Of the plans
+  // that cudnn.benchmark times the heuristic's first is the fastest, or the one with the
+  // largest workspace.
   // `options`, the folder and `child` must outlive the prober.
   Prober(const PredictOptions& options, std::string trace_folder, Child* child,
-         std::string trace_prefix = "");
+         std::string trace_prefix = "", bool largest_workspace_fastest = false);
 
   // Runs those of `batches` that were not run yet on such a card.
   Status Run(CardSize size, const std::vector<std::int64_t>& batches);
@@ -48,6 +50,7 @@ class Prober {
   const PredictOptions& options_;
   std::string trace_folder_;
   std::string trace_prefix_;
+  bool largest_workspace_fastest_;
   Child* child_;
   std::size_t count_ = 0;
   std::map<std::pair<CardSize, std::int64_t>, ProbeRun> runs_;

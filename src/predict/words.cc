@@ -42,6 +42,12 @@ std::string ReasonForBatch(const PredictOptions& options, const Prediction& pred
            "again (" +
            std::to_string(retries) + (retries == 1 ? " time)" : " times)");
   }
+  if (prediction.peak->device <=
+      static_cast<Bytes>(options.target * static_cast<double>(options.total_bytes))) {
+    return need +
+           "; with the plans of the largest workspaces, which cudnn.benchmark may find the "
+           "fastest, it does not fit";
+  }
   return need + "; it runs, but the target allows only " + Percent(options.target);
 }
 

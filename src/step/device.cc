@@ -64,6 +64,9 @@ void StartDevice(const Job& job, const Probe& probe) {
       set(kDevice, static_cast<std::uint64_t>(probe.total_bytes),
           static_cast<std::uint64_t>(probe.context_bytes));
     }
+    const auto fastest = Find<decltype(&memmodel_vgpu_largest_workspace_fastest)>(
+        "memmodel_vgpu_largest_workspace_fastest");
+    if (fastest != nullptr) fastest(probe.largest_workspace_fastest ? 1 : 0);
   }
   at::globalContext().lazyInitDevice(at::kCUDA);
   TORCH_CHECK(c10::cuda::device_count() > 0, "no CUDA device found");

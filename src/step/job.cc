@@ -178,6 +178,7 @@ Result<Probe> ParseProbe(std::string_view line) {
   members.Read("total_bytes", &probe.total_bytes);
   members.Read("context_bytes", &probe.context_bytes);
   members.Read("allocator_limit_bytes", &probe.allocator_limit_bytes);
+  members.Read("largest_workspace_fastest", &probe.largest_workspace_fastest);
   members.Read("trace", &probe.trace);
   members.Require(probe.id >= 0, "\"probe\" is missing: a number that the answer repeats");
   members.Require(probe.batch >= 1,

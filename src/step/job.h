@@ -65,6 +65,7 @@ struct Probe {
   Bytes total_bytes = 0;  // of the virtual card; 0: unlimited
   Bytes context_bytes = 0;
   Bytes allocator_limit_bytes = 0;         // 0: none
+  bool largest_workspace_fastest = false;  // of plans that cudnn.benchmark times
   std::string trace;                       // file to write; "": no trace
   std::optional<double> unknown_count;     // 1 for "max"
   std::optional<OptimizerSpec> optimizer;  // in place of the job's

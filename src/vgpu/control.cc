@@ -117,6 +117,10 @@ MEMMODEL_VGPU_EXPORT uint64_t memmodel_vgpu_used_bytes(int device) {
   return memmodel::vgpu::ValidDevice(device) ? State::Get().UsedBytes(device) : 0;
 }
 
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_largest_workspace_fastest(int largest) {
+  State::Get().SetLargestWorkspaceFastest(largest != 0);
+}
+
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_on_unknown_read(memmodel_vgpu_unknown_read_fn reader,
                                                         void* context) {
   State::Get().OnUnknownRead(reader, context);

@@ -23,6 +23,11 @@ void memmodel_vgpu_set_memory(int device, uint64_t total_bytes, uint64_t context
 // whole pages, context not included.
 uint64_t memmodel_vgpu_used_bytes(int device);
 
+// Which plan is the fastest where a program times several of cuDNN's (cudnn.benchmark).
+// 0, as it begins: the first that cuDNN's heuristic names. Else the one with the largest
+// workspace.
+void memmodel_vgpu_largest_workspace_fastest(int largest);
+
 // The host asked for `size` bytes at `address` that no host ever wrote: only a
 // kernel that did not run could know them. The reader may write its answer to
 // `destination` (zeroed before the call). Returns 1 if it did (the bytes then

@@ -2,6 +2,9 @@
 // real library said about them (cudnn_recording.h); nothing is executed.
 #include <cudnn.h>
 
+#include <atomic>
+#include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "src/vgpu/calls.h"
@@ -10,6 +13,7 @@
 #include "src/vgpu/export.h"
 #include "src/vgpu/real_library.h"
 #include "src/vgpu/state.h"
+#include "src/vgpu/streams.h"
 
 namespace memmodel::vgpu {
 namespace {
@@ -17,9 +21,22 @@ namespace {
 // What a program's cudnnBackendDescriptor_t points at.
 struct Descriptor {
   RecordPtr record;
+  std::int64_t order = 0;      // in which it was made
+  std::int64_t workspace = 0;  // of a plan, as the program was told
 };
 
 Descriptor* Of(cudnnBackendDescriptor_t descriptor) { return static_cast<Descriptor*>(descriptor); }
+
+// In nanoseconds. A plan takes longer than those made before it: programs make them in the
+// heuristic's order, and cudnn-frontend drops plans that take equally long. Or it takes less
+// the larger its workspace is, by a logarithm, because programs read times as floats, which
+// must tell apart workspaces of bytes as well as of gigabytes.
+std::int64_t ExecutionTime(const Descriptor& plan) {
+  if (!State::Get().largest_workspace_fastest()) return plan.order;
+  constexpr double kForEachDoubling = 1e6;
+  const double doublings = std::log2(1.0 + static_cast<double>(plan.workspace));
+  return std::llround((64 - doublings) * kForEachDoubling);
+}
 
 // Pointers and values of an execution: nothing is asked of the library about them.
 bool IsVariantPack(const Record& record) {
@@ -96,7 +113,8 @@ MEMMODEL_VGPU_EXPORT size_t cudnnGetVersion(void) {
 MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(
     cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor) {
   if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  *descriptor = new Descriptor{std::make_shared<Record>(type)};
+  static std::atomic<std::int64_t> made = 0;
+  *descriptor = new Descriptor{.record = std::make_shared<Record>(type), .order = ++made};
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -134,6 +152,7 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendGetAttribute(
       type == CUDNN_TYPE_INT64 && requested >= 1 && values != nullptr) {
     auto* bytes = static_cast<std::int64_t*>(values);
     *bytes = DeviceWorkspace(record, *bytes);
+    Of(descriptor)->workspace = *bytes;
     Answers::Get().Flush();
   }
   return status;
@@ -147,12 +166,15 @@ MEMMODEL_VGPU_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBacke
   if (plan == nullptr || variant_pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   std::string key;
   std::uint64_t workspace = 0;
+  std::int64_t time = 0;
   {
     const std::lock_guard<std::mutex> lock(Answers::Mutex());
+    time = ExecutionTime(*Of(plan));
     key = WholeKey(Of(plan)->record);
     workspace = static_cast<std::uint64_t>(
         Of(variant_pack)->record->Number(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, 0, 0));
   }
+  PassTime(time);
   if (!key.empty()) State::Get().TellConvolution(key.c_str(), workspace);
   return CUDNN_STATUS_SUCCESS;
 }

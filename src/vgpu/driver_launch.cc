@@ -25,7 +25,7 @@ namespace {
 constexpr int kAssumedRegisters = 32;
 // Programs that time a kernel (triton.testing.do_bench) repeat it until about 100 ms have
 // passed: a thousand times with this.
-constexpr std::int64_t kKernelMicroseconds = 100;
+constexpr std::int64_t kKernelNanoseconds = 100'000;
 // cuModuleLoadData is not told how long the image is.
 constexpr std::uint64_t kLongestImage = std::uint64_t{1} << 32;
 
@@ -120,7 +120,7 @@ CUresult Launch(CUfunction function, CUstream stream, void** parameters, void** 
   Stream* on = FindStream(stream);
   if (!state.CountKernel(on->device)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (const KernelCode* code = CodeOf(function)) ForgetWhatItIsGiven(*code, parameters, extra);
-  PassTime(kKernelMicroseconds);
+  PassTime(kKernelNanoseconds);
   Captured(on, GraphNode::kKernel);
   return CUDA_SUCCESS;
 }

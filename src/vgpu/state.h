@@ -102,6 +102,9 @@ class MEMMODEL_VGPU_EXPORT State {
     (calibrated ? calibrated_workspaces_ : deviceless_workspaces_)
         .fetch_add(1, std::memory_order_relaxed);
   }
+  // See memmodel_vgpu_largest_workspace_fastest.
+  void SetLargestWorkspaceFastest(bool is) { largest_workspace_fastest_ = is; }
+  [[nodiscard]] bool largest_workspace_fastest() const { return largest_workspace_fastest_; }
   void CountDistinctKernel() { distinct_kernels_.fetch_add(1, std::memory_order_relaxed); }
   // A module was loaded.
   void CountModule(std::uint64_t code_bytes);
@@ -150,6 +153,7 @@ class MEMMODEL_VGPU_EXPORT State {
   std::atomic<std::uint64_t> cudnn_handles_ = 0;
   std::atomic<std::uint64_t> calibrated_workspaces_ = 0;
   std::atomic<std::uint64_t> deviceless_workspaces_ = 0;
+  std::atomic<bool> largest_workspace_fastest_ = false;
   std::atomic<std::uint64_t> modules_loaded_ = 0;
   std::atomic<std::uint64_t> code_bytes_ = 0;
 };

@@ -14,7 +14,7 @@ constexpr std::uintptr_t kPerThreadStream = 2;  // cudaStreamPerThread
 // Under the lock.
 std::uint64_t next_capture_id = 1;
 std::vector<Stream*> origins;  // of the captures under way, oldest first
-std::int64_t microseconds = 0;  // the device's clock
+std::int64_t clock_ns = 0;
 
 void AddNode(Stream* stream, GraphNode::Kind kind, HostFunction function, void* data) {
   auto node = std::make_unique<GraphNode>();
@@ -91,14 +91,15 @@ bool InvalidateCapture(Stream* stream) {
 void RecordEvent(Event* event, Stream* stream) {
   const auto lock = State::Get().Lock();
   event->recorded = true;
-  event->time_ms = ++microseconds * 1e-3;
+  clock_ns += 1000;
+  event->time_ms = static_cast<double>(clock_ns) * 1e-6;
   event->capture = stream->capture;
   event->last = stream->last;
 }
 
-void PassTime(std::int64_t passed) {
+void PassTime(std::int64_t nanoseconds) {
   const auto lock = State::Get().Lock();
-  microseconds += passed;
+  clock_ns += nanoseconds;
 }
 
 void WaitEvent(Stream* stream, Event* event) {

@@ -79,9 +79,10 @@ MEMMODEL_VGPU_EXPORT void CapturedSomewhere();
 // Whether the stream captures; the capture is invalid then.
 MEMMODEL_VGPU_EXPORT bool InvalidateCapture(Stream* stream);
 // The device's clock counts records, each a microsecond, and what PassTime adds: what a
-// program measures (cudnn.benchmark its plans) is the same in each run.
+// program measures is the same in each run.
 MEMMODEL_VGPU_EXPORT void RecordEvent(Event* event, Stream* stream);
-MEMMODEL_VGPU_EXPORT void PassTime(std::int64_t microseconds);
+// Moves the clock on, for what does take time.
+MEMMODEL_VGPU_EXPORT void PassTime(std::int64_t nanoseconds);
 // A stream that waits for an event recorded in a capture joins that capture.
 MEMMODEL_VGPU_EXPORT void WaitEvent(Stream* stream, Event* event);
 MEMMODEL_VGPU_EXPORT void RunHostNodes(const GraphExec& exec);

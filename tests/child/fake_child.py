@@ -2,7 +2,9 @@
 """Speaks the child protocol (docs/architecture.md) without PyTorch.
 
 Memory is plain arithmetic, so that tests know the right answer on paper: a batch
-of b takes FAKE_BASE + b * FAKE_PER_SAMPLE bytes reserved, and 10 % less allocated.
+of b takes FAKE_BASE + b * FAKE_PER_SAMPLE bytes reserved, and 10 % less allocated; where
+plans of the largest workspaces are the fastest, b * FAKE_PER_SAMPLE_LARGEST instead. Batch
+FAKE_HOLE runs out of memory on a card with an end, unless they are.
 FAKE_MODE makes it misbehave: die, die_loading, signal, hang, hang_loading, garbage,
 silent_exit, state_dict, bad_input, unknown, error, fixed, reverse, personality.
 """
@@ -15,6 +17,8 @@ import time
 MODE = os.environ.get("FAKE_MODE", "")
 BASE = int(os.environ.get("FAKE_BASE", str(1 << 30)))
 PER_SAMPLE = int(os.environ.get("FAKE_PER_SAMPLE", str(100 << 20)))
+PER_SAMPLE_LARGEST = int(os.environ.get("FAKE_PER_SAMPLE_LARGEST", str(PER_SAMPLE)))
+HOLE = int(os.environ.get("FAKE_HOLE", "0"))
 
 
 def say(value):
@@ -22,13 +26,12 @@ def say(value):
     sys.stdout.flush()
 
 
-def reserved_of(batch):
-    return (BASE + batch * PER_SAMPLE) // (2 << 20) * (2 << 20)
+def reserved_of(batch, per_sample):
+    return (BASE + batch * per_sample) // (2 << 20) * (2 << 20)
 
 
-def write_trace(path, batch):
+def write_trace(path, batch, size):
     """One segment, one block that fills nine tenths of it, in forward."""
-    size = reserved_of(batch)
     block = size * 9 // 10 // 512 * 512
     with open(path, "w") as f:
         f.write("! memmodel-trace 1\no aten::relu\nm Net \nm ReLU act\n# load\n"
@@ -41,19 +44,20 @@ def write_trace(path, batch):
 
 def probe(request):
     batch, total = request["batch"], request["total_bytes"]
-    need = reserved_of(batch)
+    largest = request["largest_workspace_fastest"]
+    need = reserved_of(batch, PER_SAMPLE_LARGEST if largest else PER_SAMPLE)
     room = total - request["context_bytes"] if total else need
     if request["allocator_limit_bytes"]:
         room = min(room, request["allocator_limit_bytes"])
     answer = {"probe": request["probe"], "elapsed_ms": 1.0, "ooms": 0,
               "context": {"cublas_handles": 2, "cudnn_handles": 2}, "unknown": []}
-    block, size = write_trace(request["trace"], batch)
+    block, size = write_trace(request["trace"], batch, need)
     if MODE == "unknown" and request["unknown_count"] == 0:
         block, size = block // 2, size // 2
     if MODE == "error":
         answer.update(outcome="error", error={"message": "mat1 and mat2 shapes cannot be multiplied",
                                               "operator": "aten::addmm", "module": "head"})
-    elif block > room:
+    elif block > room or (batch == HOLE and total and not largest):
         answer.update(outcome="oom", ooms=1, retries=1)
     else:
         answer.update(outcome="ok", segments=1, retries=0 if size <= room else 1,

@@ -30,6 +30,14 @@ PredictOptions Ask(const std::string& mode = "") {
   return options;
 }
 
+// With cudnn.benchmark, and plans of the largest workspaces that take `per_sample` of a batch.
+PredictOptions AskBenchmark(Bytes per_sample) {
+  PredictOptions options = Ask();
+  options.job.cudnn_benchmark = true;
+  options.child.environment.emplace_back("FAKE_PER_SAMPLE_LARGEST", std::to_string(per_sample));
+  return options;
+}
+
 Prediction Answer(const PredictOptions& options) {
   Result<Prediction> prediction = Predict(options);
   REQUIRE_MESSAGE(prediction.ok(), prediction.status().message());
@@ -102,6 +110,53 @@ TEST_CASE("the allocator's limit caps what may be reserved") {
   const Prediction prediction = Answer(options);
   CHECK(*prediction.largest_batch == 92);              // (10240 - 1024) / 100
   CHECK(*prediction.largest_batch_before_oom == 103);  // (10240 / 0.9 - 1024) / 100 = 103.5
+}
+
+TEST_CASE("what cudnn.benchmark fits and runs, it does whichever plans are the fastest") {
+  PredictOptions options = AskBenchmark(110 * kMiB);
+  const Prediction prediction = Answer(options);
+  CHECK(*prediction.largest_batch == 162);  // (0.8 * 24576 - 740 - 1024) / 110 = 162.7
+  CHECK(*prediction.largest_batch_before_oom == 238);  // (24576 / 0.9 - 1024) / 110 = 238.9
+  // The figures are still those of the heuristic's plans.
+  CHECK(prediction.peak->reserved == kBase + 162 * kPerSample);
+  CHECK(prediction.interval->low == prediction.peak->device);
+  CHECK(prediction.interval->high == kBase + 162 * 110 * kMiB + kContext);
+  CHECK(prediction.interval->basis.find("largest workspaces") != std::string::npos);
+  CHECK(prediction.assumptions.back().find("cudnn.benchmark") != std::string::npos);
+
+  options.batch = 162;
+  CHECK(Answer(options).verdict == Verdict::kFits);
+  options.batch = 163;
+  const Prediction above = Answer(options);
+  CHECK(above.verdict == Verdict::kDoesNotFit);
+  CHECK(above.peak->reserved == kBase + 163 * kPerSample);
+  CHECK(above.reason.find("largest workspaces") != std::string::npos);
+  options.batch = 200;  // nor with the heuristic's
+  CHECK(Answer(options).reason.find("the target allows only") != std::string::npos);
+}
+
+TEST_CASE("plans of the largest workspaces may need less of the card") {
+  const Prediction prediction = Answer(AskBenchmark(90 * kMiB));
+  CHECK(*prediction.largest_batch == 178);
+  CHECK(*prediction.largest_batch_before_oom == 262);
+  CHECK(prediction.interval->low == kBase + 178 * 90 * kMiB + kContext);
+  CHECK(prediction.interval->high == prediction.peak->device);
+}
+
+TEST_CASE("a batch that runs with one kind of plans alone does not count") {
+  PredictOptions options = AskBenchmark(110 * kMiB);
+  options.child.environment.emplace_back("FAKE_HOLE", "238");
+  // 238 runs with the largest workspaces alone.
+  CHECK(*Answer(options).largest_batch_before_oom == 237);
+}
+
+TEST_CASE("a real GPU knows its fastest plans") {
+  PredictOptions options = AskBenchmark(110 * kMiB);
+  options.job.device = DeviceKind::kCuda;
+  const Prediction prediction = Answer(options);
+  CHECK(*prediction.largest_batch == 178);
+  CHECK(*prediction.largest_batch_before_oom == 262);
+  CHECK(prediction.interval->high == prediction.peak->device);
 }
 
 TEST_CASE("no batch fits a small card") {

@@ -109,6 +109,54 @@ TEST_CASE("the simulator places segments as the virtual GPU did and finds the ru
   }
 }
 
+// torch's Conv_v8.cpp: where a convolution is new, the largest workspace of all plans is
+// allocated, with which they are timed; the fastest is then executed with a workspace of its
+// own, here and in each later step. Of convolutions of other sizes the plan is kept too.
+TEST_CASE("with cudnn.benchmark the fastest plan is the heuristic's first, or the largest") {
+  std::map<std::string, std::vector<memmodel::Bytes>> workspaces[2];  // by module
+  for (const bool largest : {false, true}) {
+    const std::string path = TemporaryFile("fastest.txt", "");
+    const auto run = RunChild(
+        {Job("resnet50.pt", {{"cudnn_benchmark", true}}),
+         Probe(1, 2, {{"steps", 2}, {"trace", path}, {"largest_workspace_fastest", largest}})});
+    REQUIRE(run.answers.size() == 2);
+    REQUIRE(run.answers[1]["outcome"] == "ok");
+    const auto trace = memmodel::ReadTrace(path);
+    REQUIRE(trace.ok());
+    std::map<std::uint64_t, const Event*> live;
+    for (const Event& event : trace->events) {
+      if (event.kind == EventKind::kAlloc) live[event.address] = &event;
+      if (event.kind != EventKind::kFree || !live.contains(event.address)) continue;
+      const Event& request = *live[event.address];
+      if (event.op == request.op && trace->OperatorName(event.op) == "aten::cudnn_convolution") {
+        workspaces[largest][std::string(trace->ModulePath(event.module))].push_back(request.size);
+      }
+    }
+  }
+  // conv1 is timed, executed, and executed once more in the second step.
+  const std::vector<memmodel::Bytes>& first = workspaces[0]["conv1"];
+  const std::vector<memmodel::Bytes>& second = workspaces[1]["conv1"];
+  REQUIRE(first.size() == 3);
+  REQUIRE(second.size() == 3);
+  CHECK(first[0] == second[0]);
+  CHECK(first[1] < first[0]);
+  CHECK(first[2] == first[1]);
+  CHECK(second[1] == second[0]);
+  CHECK(second[2] == second[0]);
+  int larger = 0;
+  for (const auto& [module, sizes] : workspaces[1]) {
+    const std::vector<memmodel::Bytes>& heuristic = workspaces[0][module];
+    if (sizes.size() != 3) continue;  // not timed: as one before it
+    CAPTURE(module);
+    // Without a workspace a plan requests none.
+    const memmodel::Bytes kept = heuristic.size() == 3 ? heuristic[2] : 0;
+    CHECK(sizes[2] >= kept);
+    CHECK(sizes[2] <= sizes[0]);
+    larger += sizes[2] > kept ? 1 : 0;
+  }
+  CHECK(larger > 10);
+}
+
 // Its 53 convolutions run forward and backward, the first without a gradient of its input.
 // With cudnn.benchmark the plan is whichever was fastest, and no key says which.
 TEST_CASE("a trace says what cuDNN convolved, where the plan is the heuristic's") {
