@@ -43,10 +43,10 @@ struct ProcessReport {
   std::optional<std::int64_t> cudnn_version;
   std::vector<DeviceTrace> devices;
   std::vector<ScriptRead> unknown, harmless;
-  std::vector<ScriptRead> counts;  // answered with a share of the largest, which `reason` says
+  std::vector<ScriptRead> counts;       // answered with a share of the largest, which `reason` says
   std::int64_t compiled_functions = 0;  // by torch.compile
   std::int64_t kernel_trials = 0;       // times that configurations of a Triton kernel were timed
-  std::string stale_bytes;         // why reused memory may count as known; "" if it does not
+  std::string stale_bytes;              // why reused memory may count as known; "" if it does not
 
   [[nodiscard]] const DeviceTrace* device() const;  // the one with the highest peak
 };

@@ -41,9 +41,9 @@ struct ScriptOptions {
   std::optional<Bytes> allocator_limit;
   std::string alloc_conf;
   std::string triton_cache;  // folder of kernels that Triton has compiled
-  double timeout_s = 0;   // 0: none
-  bool quiet = false;     // the script's own output is dropped
-  int interrupt_fd = -1;  // readable when the wait is to end; -1: none
+  double timeout_s = 0;      // 0: none
+  bool quiet = false;        // the script's own output is dropped
+  int interrupt_fd = -1;     // readable when the wait is to end; -1: none
 };
 
 struct ScriptRun {

@@ -23,7 +23,8 @@ constexpr std::uint64_t kReservedShared = 1024;
 // The bytes of an image, none of which is read beyond its end.
 class Image {
  public:
-  Image(const void* data, std::uint64_t size) : data_(static_cast<const char*>(data)), size_(size) {}
+  Image(const void* data, std::uint64_t size)
+      : data_(static_cast<const char*>(data)), size_(size) {}
 
   template <typename T>
   bool Load(std::uint64_t at, T* value) const {

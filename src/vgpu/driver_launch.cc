@@ -126,11 +126,10 @@ CUresult Launch(CUfunction function, CUstream stream, void** parameters, void** 
 }
 
 int BlocksOf(const KernelCode* code, int threads, std::uint64_t dynamic_shared) {
-  return BlocksPerSm(
-      State::Get().spec(),
-      {.threads = threads,
-       .registers = code == nullptr ? kAssumedRegisters : code->registers,
-       .shared_bytes = dynamic_shared + (code == nullptr ? 0 : code->shared_bytes)});
+  return BlocksPerSm(State::Get().spec(),
+                     {.threads = threads,
+                      .registers = code == nullptr ? kAssumedRegisters : code->registers,
+                      .shared_bytes = dynamic_shared + (code == nullptr ? 0 : code->shared_bytes)});
 }
 
 // The most threads that launch bounds and registers leave a block.
@@ -230,9 +229,7 @@ VGPU_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute,
                                      CUfunction function) {
   return FunctionAttribute(value, attribute, CodeOf(function));
 }
-VGPU_API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
-  return CUDA_SUCCESS;
-}
+VGPU_API CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
 VGPU_API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 
 VGPU_API CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned,

@@ -115,7 +115,7 @@ TEST_CASE("the allocator's limit caps what may be reserved") {
 TEST_CASE("what cudnn.benchmark fits and runs, it does whichever plans are the fastest") {
   PredictOptions options = AskBenchmark(110 * kMiB);
   const Prediction prediction = Answer(options);
-  CHECK(*prediction.largest_batch == 162);  // (0.8 * 24576 - 740 - 1024) / 110 = 162.7
+  CHECK(*prediction.largest_batch == 162);             // (0.8 * 24576 - 740 - 1024) / 110 = 162.7
   CHECK(*prediction.largest_batch_before_oom == 238);  // (24576 / 0.9 - 1024) / 110 = 238.9
   // The figures are still those of the heuristic's plans.
   CHECK(prediction.peak->reserved == kBase + 162 * kPerSample);
