@@ -44,6 +44,10 @@ def transformers_is(start):
     return importlib.metadata.version("transformers").startswith(start)
 
 
+def torch_is(start):
+    return importlib.metadata.version("torch").startswith(start)
+
+
 def needs(*modules):
     return unittest.skipIf(missing(*modules), "not installed: %s" % ", ".join(missing(*modules)))
 
@@ -409,8 +413,9 @@ with torch.no_grad():
 """))
         peaks = [int(peak) for peak in re.findall(r"STEP \d (\d+)", output)]
         # The parameter and its gradient of 256 MiB each; the loss and its gradient; parts of the sum, less than a MiB.
-        # In the first step kernels are timed, with the level 2 cache (60 MiB on an H200) overwritten before each trial.
-        parameter, cache = 2**28, 62914560
+        # In the first step kernels are timed, with the level 2 cache (60 MiB on an H200) overwritten before each trial; torch 2.6
+        # takes 256 MiB for it, whatever the GPU.
+        parameter, cache = 2**28, 2**28 if torch_is("2.6.") else 62914560
         self.assertEqual(peaks[1], peaks[2])
         self.assertTrue(2 * parameter <= peaks[2] < 2 * parameter + 2**20, peaks)
         self.assertTrue(2 * parameter + cache <= peaks[0] < 2 * parameter + cache + 2**20, peaks)
