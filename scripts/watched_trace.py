@@ -287,7 +287,7 @@ class Lives(torch.overrides.TorchFunctionMode):
         if not isinstance(result, torch.Tensor):
             return
         value = torch._C._get_value_trace(result)
-        if value.node().kind() in ("prim::Param", "prim::Constant", "prim::GetAttr"):
+        if value.node().kind() in ("prim::Param", "prim::Constant", "prim::TracedAttr"):
             return
         if not value.debugName().startswith(self.MARK):
             self.count += 1
@@ -317,7 +317,7 @@ class Lives(torch.overrides.TorchFunctionMode):
             return False
         if id(x) in self.watched:
             return self.watched[id(x)][1] not in self.apart
-        return torch._C._get_value_trace(x).node().kind() in ("prim::Param", "prim::GetAttr")
+        return torch._C._get_value_trace(x).node().kind() in ("prim::Param", "prim::TracedAttr")
 
     def end(self, key):
         _, number = self.watched.pop(key)

@@ -13,8 +13,8 @@ import unittest
 MEMMODEL = os.environ.get("MEMMODEL", "memmodel")
 EXPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "scripts", "export_model.py")
 
-# A cache, a tuple, a function's variables, a change in place, a part without autocast, a result that nothing uses, and
-# brackets whose last slice is full.
+# A cache, a tuple, a function's variables, a change in place, a part without autocast, a result that nothing uses, brackets
+# whose last slice is full, and modules that are given what no sample goes into.
 NETWORK = """
 import torch
 from torch import nn
@@ -31,6 +31,8 @@ class Network(nn.Module):
         super().__init__()
         self.first, self.norm, self.last = nn.Linear(256, 512), nn.LayerNorm(512), nn.Linear(512, 10)
         self.drop, self.shift = nn.Dropout(0.1), None
+        self.register_buffer("places", torch.zeros(4096, 2))
+        self.bias = nn.Sequential(nn.Linear(2, 1024), nn.ReLU(), nn.Dropout(0.0), nn.Linear(1024, 512))
 
     def forward(self, x):
         if self.shift is None:
@@ -38,7 +40,7 @@ class Network(nn.Module):
         (x > 5).any()
         h = self.first(x)
         pair = (torch.relu(h), doubled(h))
-        h = pair[0] + pair[1][:, :512] + self.shift
+        h = pair[0] + pair[1][:, :512] + self.shift + self.bias(self.places).mean(0)
         pair = None
         with torch.autocast(x.device.type, enabled=False):
             h = self.norm(h.float())
