@@ -258,6 +258,25 @@ print("MASKS", masks)
         self.assertEqual([read["count"] for read in reads], [1 if transformers_is("4.") else 2])
         self.assertRegex(reads[0]["reason"], "tried")
 
+    def test_checks_of_torch_pass(self):
+        # Arguments of distributions, which raise ValueError if they are not valid; traced modules, which are run again.
+        answer, output = self.answer(command=self.python("""
+import torch
+@torch.jit.script
+def halved(x: torch.Tensor):
+    return torch.ones_like(x) * torch.full([1], 0.5, device=x.device) * x
+model = torch.nn.Linear(64, 4).cuda()
+traced = torch.jit.trace(model, torch.randn(2, 64, device="cuda"))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    policy = torch.distributions.Categorical(logits=halved(traced(torch.randn(16, 64, device="cuda"))))
+    (-policy.log_prob(policy.sample())).mean().backward()
+    optimizer.step()
+"""))
+        self.assertNotIn("TracerWarning", output)
+        self.assertEqual({read["reason"] for read in answer["harmless_reads"]},
+                         {"a comparison taken to hold", "arguments of a distribution taken to be valid"})
+
     def test_a_script_that_fails_shows_its_own_traceback(self):
         self.refused(command=self.python("import torch\ntorch.zeros(1).cuda()\nraise ValueError('mine')"), code=2,
                      message="memmodel: the script failed on its own after 0 of 3 steps: ValueError: mine")
@@ -500,6 +519,31 @@ os.write(1, f"RANK {rank} {total.item()} {[len(s) for s in said]} {sent}\\n".enc
         self.assertEqual([rank["rank"] for rank in answer["ranks"]], [0, 1])
         # Old gradient buckets may outlive the step that replaces them.
         self.assertGreaterEqual(answer["interval"]["high_bytes"] - answer["peak"]["device_bytes"], 4 * 2048 * 2049)
+
+    def test_synchronised_batch_norm_takes_every_rank_to_have_a_batch(self):
+        text = """
+import os, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+gathered, ranks = torch.batch_norm_gather_stats_with_counts, set()
+def watched(*arguments):
+    ranks.add(len(arguments[1]))
+    return gathered(*arguments)
+torch.batch_norm_gather_stats_with_counts = watched
+model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)))
+model = torch.nn.parallel.DistributedDataParallel(model.cuda(), device_ids=[rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    model(torch.randn(8, 3, 32, 32).cuda()).sum().backward()
+    optimizer.step()
+os.write(1, f"RANK {rank} {ranks}\\n".encode())
+"""
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", self.write(text)]
+        answer, output = self.answer("--gpus", "2", "--steps", "0", command=command)
+        for rank in (0, 1):
+            self.assertIn("RANK %d {2}\n" % rank, output)
+        self.assertEqual({read["reason"] for read in answer["harmless_reads"]}, {"every rank taken to have a batch"})
 
 
 class LibraryTest(Case):
