@@ -277,6 +277,17 @@ for step in range(3):
         self.assertEqual({read["reason"] for read in answer["harmless_reads"]},
                          {"a comparison taken to hold", "arguments of a distribution taken to be valid"})
 
+    def test_an_optimizer_whose_count_of_steps_is_on_the_gpu(self):
+        # Adam's bias corrections divide by 1 - beta ** step: with a step of 0, Python's own ZeroDivisionError.
+        answer, output = self.answer("--steps", "0", command=self.python(TRAIN.format(steps=4, batch=8) + """
+    if step == 1:
+        torch.save(optimizer.state_dict(), "last.pt")
+        optimizer.load_state_dict(torch.load("last.pt", map_location="cuda"))
+print("ON", {state["step"].device.type for state in optimizer.state.values()})
+"""))
+        self.assertIn("ON {'cuda'}\n", output)
+        self.assertEqual((answer["verdict"], answer["steps_done"]), ("fits", 4))
+
     def test_a_script_that_fails_shows_its_own_traceback(self):
         self.refused(command=self.python("import torch\ntorch.zeros(1).cuda()\nraise ValueError('mine')"), code=2,
                      message="memmodel: the script failed on its own after 0 of 3 steps: ValueError: mine")

@@ -15,6 +15,7 @@ import importlib
 import json
 import linecache
 import os
+import struct
 import sys
 import threading
 
@@ -214,6 +215,8 @@ class Reads:
             value, reason = 0, _PADDING
         elif inner and _asked_by_torch(inner):
             value, reason = _asked_by_torch(inner)
+        elif inner and _is_step_count(inner, dtype, size):
+            value, reason = _bits(float(self._run.step())), "an optimizer's count of steps, taken to be the run's"
         elif any(word in both for word in _NOT_FINITE):
             value, reason = 0, "taken to be finite"
         elif any(word in both for word in _FINITE):
@@ -271,6 +274,18 @@ def _asked_by_torch(frame):
     if module == "torch.nn.modules._functions" and "world_size" in frame.f_locals:  # SyncBatchNorm counts them
         return frame.f_locals["world_size"], "every rank taken to have a batch"
     return None
+
+
+def _is_step_count(frame, dtype, size):
+    """Adam and the like keep it on the CPU, but torch.load(map_location="cuda") puts it on the GPU. It divides by
+    1 - beta ** step, so that zero is no answer."""
+    return (frame.f_globals.get("__name__") == "torch.optim.optimizer" and "step" in _expression(frame.f_back)
+            and str(dtype) == "torch.float32" and size == 4)
+
+
+def _bits(number):
+    """Of a float32, as an integer."""
+    return int.from_bytes(struct.pack("<f", number), "little")
 
 
 def _printing(frame):
