@@ -284,7 +284,10 @@ for step in range(3):
         torch.save(optimizer.state_dict(), "last.pt")
         optimizer.load_state_dict(torch.load("last.pt", map_location="cuda"))
 print("ON", {state["step"].device.type for state in optimizer.state.values()})
+torch.save(torch.arange(3), "last.pt")
+print("LOADED", torch.load("last.pt", map_location="cuda").tolist())
 """))
+        self.assertIn("LOADED [0, 1, 2]\n", output)
         self.assertIn("ON {'cuda'}\n", output)
         self.assertEqual((answer["verdict"], answer["steps_done"]), ("fits", 4))
 
@@ -580,6 +583,25 @@ arguments = transformers.TrainingArguments("out", max_steps=10, per_device_train
 transformers.Trainer(transformers.GPT2LMHeadModel(config), arguments, train_dataset=data).train()
 """))
         self.assertEqual((answer["steps_done"], answer["batch"]), (3, 4))
+
+    @needs("transformers")
+    def test_generation_ends_at_the_largest_length(self):
+        # Not before, not never: eight tokens after the eight given, or twelve for a decoder of its own, with beams.
+        answer, output = self.answer("--timeout", "300", command=self.python("""
+import torch, transformers
+config = transformers.GPT2Config(n_layer=1, n_embd=64, n_head=2, vocab_size=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+gpt2 = transformers.GPT2LMHeadModel(config).cuda()
+config = transformers.T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=1, num_heads=4, vocab_size=512, decoder_start_token_id=0)
+t5 = transformers.T5ForConditionalGeneration(config).cuda()
+optimizer = torch.optim.SGD(gpt2.parameters(), lr=0.1)
+ids = torch.full((2, 8), 7).cuda()
+for step in range(3):
+    print("SHAPES", *gpt2.eval().generate(ids, max_new_tokens=8, do_sample=True).shape, *t5.generate(ids, max_length=12, num_beams=3).shape)
+    gpt2.train()(ids, labels=ids).loss.backward()
+    optimizer.step()
+"""))
+        self.assertIn("SHAPES 2 16 2 12\n", output)
+        self.assertEqual(answer["steps_done"], 3)
 
     @needs("open_clip_train", "ftfy", "webdataset", "pandas", "braceexpand")
     def test_open_clips_training_script(self):

@@ -181,6 +181,8 @@ class Reads:
             ctypes.memmove(destination, count.to_bytes(size, sys.byteorder), size)
             return 1
         value = place["value"]
+        if callable(value):
+            value = value(inner)
         if place["reason"] == _PADDING:
             return 0  # what is known of the bytes stays
         if value is None:
@@ -215,6 +217,8 @@ class Reads:
             value, reason = 0, _PADDING
         elif inner and _asked_by_torch(inner):
             value, reason = _asked_by_torch(inner)
+        elif inner and _generated(inner) is not None:
+            value, reason = _generated, "sequences taken to grow to the largest length that is allowed"
         elif inner and _is_step_count(inner, dtype, size):
             value, reason = _bits(float(self._run.step())), "an optimizer's count of steps, taken to be the run's"
         elif any(word in both for word in _NOT_FINITE):
@@ -274,6 +278,25 @@ def _asked_by_torch(frame):
     if module == "torch.nn.modules._functions" and "world_size" in frame.f_locals:  # SyncBatchNorm counts them
         return frame.f_locals["world_size"], "every rank taken to have a batch"
     return None
+
+
+def _generated(frame):
+    """What transformers' generate reads: after each token whether all sequences have ended (with beams: whether any
+    has not), which without an answer it would ask for ever; with beams also how long they are. None for other reads."""
+    if frame.f_globals.get("__name__") != "transformers.generation.utils":
+        return None
+    loop = frame if "stopping_criteria" in frame.f_locals else frame.f_back
+    names, text = loop.f_locals, frame.f_code.co_name + _expression(frame)
+    longest = getattr(names.get("stopping_criteria"), "max_length", None)
+    if longest is None:
+        return None
+    if loop.f_code.co_name != "_beam_search":
+        return int(names["input_ids"].shape[1] >= longest) if "unfinished" in text else None
+    if "max_generated_length" in text:
+        return names["cur_len"] - names["decoder_prompt_len"]
+    if "output_length" in text:
+        return names["cur_len"]
+    return int(names["cur_len"] < longest) if "unfinished" in text else None
 
 
 def _is_step_count(frame, dtype, size):
