@@ -50,6 +50,8 @@ class KnownTensors:
 
         for name in ("to", "cuda"):
             self._watch_sent(torch.Tensor, name)
+        # torch.load makes a tensor of a storage that it sent, which counts as a write to the tensor.
+        self._watch(torch._utils, "_rebuild_tensor", lambda arguments, named: BYTES)
 
     @staticmethod
     def _given(arguments, named):
