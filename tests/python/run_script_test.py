@@ -258,6 +258,34 @@ print("MASKS", masks)
         self.assertEqual([read["count"] for read in reads], [1 if transformers_is("4.") else 2])
         self.assertRegex(reads[0]["reason"], "tried")
 
+    @unittest.skipIf(OTHER_TORCH, "needs the torch that memmodel is built for")
+    def test_counts_that_follow_from_what_the_host_sent_are_known(self):
+        # What the same lines print on the CPU. What is computed from floating-point numbers, or changed in place, is not known.
+        lines = """
+import sys, torch
+device = sys.argv[1]
+w = torch.nn.Parameter(torch.ones(8, 8, device=device))
+optimizer = torch.optim.SGD([w], 0.1)
+for step in range(3):
+    labels = torch.tensor([[1, 2, -100, 4], [5, -100, -100, 8]]).to(device)
+    repeats = torch.tensor([2, 0, 3]).to(device)
+    hidden = (torch.ones(2, 4, 8, device=device) @ w)[:, :-1]
+    mask = labels[:, 1:] != -100
+    padded = (torch.arange(5, device=device)[None] < torch.tensor([2, 4]).to(device)[:, None]).nonzero()
+    many = torch.arange(1 << 15).to(device)
+    print("SEEN", list(hidden[mask].shape), labels[:, 1:][mask].tolist(), labels.max().item(), labels.unique().tolist(),
+          torch.repeat_interleave(repeats).tolist(), len(torch.bincount(labels[labels > 0])), padded.tolist(),
+          list(torch.nn.functional.one_hot(repeats).shape), torch.masked_select(hidden, mask[..., None]).numel(), int(many.max()))
+    hidden[mask].sum().backward()
+    optimizer.step()
+"""
+        expected = subprocess.run([*self.python(lines), "cpu"], capture_output=True, text=True, check=True).stdout
+        answer, output = self.answer("--steps", "0", command=self.python(lines, "cuda"))
+        self.assertEqual(re.findall("SEEN.*", output), re.findall("SEEN.*", expected))
+        self.assertEqual(answer["harmless_reads"], [])
+        answer, _ = self.answer(command=self.python(lines.replace("    mask =", "    labels += 1\n    mask ="), "cuda"), code=3)
+        self.assertIn("hidden[mask]", answer["reason"])
+
     def test_checks_of_torch_pass(self):
         # Arguments of distributions, which raise ValueError if they are not valid; traced modules, which are run again.
         answer, output = self.answer(command=self.python("""

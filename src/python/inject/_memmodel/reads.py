@@ -31,6 +31,7 @@ _NOT_FINITE = ("isnan", "isinf", "found_inf", "_has_inf_or_nan")
 _UNPACKED = ("packed_sequence_mask",)
 _READER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
                            ctypes.c_void_p)
+_KNOWN = ctypes.CFUNCTYPE(ctypes.c_int64)
 _LIMIT = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int)
 MOST_PLACES = 200
 MOST_LINES = 12
@@ -48,7 +49,8 @@ class Reads:
         self._reader = _READER(self._read)  # kept: C calls it
         self._library = None
         self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
-        self._limit = None  # the native question after the operator that counts
+        self._limit = None  # the native questions after the operator that counts
+        self._known_count = None
         self._before_read = None  # function(tensor), see known_values.install
         self._blocks_out = None  # requests that _trace_allocator heard of
         self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
@@ -72,9 +74,11 @@ class Reads:
                 native = ctypes.CDLL(path)
                 failed = native.memmodel_watch_allocations(str(self._torch.__version__).encode())
                 self.stale_bytes = failed and self._other_torch(native)
-                if self._share is not None and not failed:
+                if not failed:
                     native.memmodel_watch_counts()
-                    self._limit = _LIMIT(("memmodel_largest_count", native))
+                    self._known_count = _KNOWN(("memmodel_known_count", native))
+                    if self._share is not None:
+                        self._limit = _LIMIT(("memmodel_largest_count", native))
             except OSError as error:
                 self.stale_bytes = "memmodel's watch does not fit torch %s (%s)" % (
                     self._torch.__version__, error)
@@ -160,6 +164,10 @@ class Reads:
             return 0
 
     def _answer(self, size, destination):
+        known = self._known_count() if self._known_count is not None and size in (4, 8) else -1
+        if known >= 0:
+            ctypes.memmove(destination, known.to_bytes(size, sys.byteorder), size)
+            return 1
         inner = sys._getframe(1).f_back  # None on autograd's own threads
         if inner is not None and inner.f_globals.get("__name__") == __name__:
             inner = inner.f_back  # one of our wrapped methods
