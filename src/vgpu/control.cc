@@ -140,6 +140,10 @@ MEMMODEL_VGPU_EXPORT int memmodel_vgpu_peek(uint64_t address, uint64_t size, voi
   return State::Get().Peek(address, size, destination) ? 1 : 0;
 }
 
+MEMMODEL_VGPU_EXPORT void memmodel_vgpu_know(uint64_t address, uint64_t size, const void* bytes) {
+  State::Get().Know(address, bytes, size);
+}
+
 MEMMODEL_VGPU_EXPORT void memmodel_vgpu_forget(uint64_t address, uint64_t size) {
   State::Get().Forget(address, size);
 }

@@ -40,6 +40,9 @@ void memmodel_vgpu_on_unknown_read(memmodel_vgpu_unknown_read_fn reader, void* c
 // of them are known, else 0 and leaves `destination` alone.
 int memmodel_vgpu_peek(uint64_t address, uint64_t size, void* destination);
 
+// Makes `size` bytes at `address` known, as the host knows what an operator writes there.
+void memmodel_vgpu_know(uint64_t address, uint64_t size, const void* bytes);
+
 // Makes [address, address + size) unknown. For whoever sees memory change that
 // the virtual GPU cannot see: an allocator that hands a block out anew, an
 // operator that writes its argument in place.

@@ -44,8 +44,16 @@ void ShadowBytes::ForgetWith(std::uint64_t address) {
 }
 
 void ShadowBytes::Write(std::uint64_t address, const void* bytes, std::uint64_t size) {
+  if (size > kLargestCopy) {
+    Forget(address, size);
+  } else {
+    Know(address, bytes, size);
+  }
+}
+
+void ShadowBytes::Know(std::uint64_t address, const void* bytes, std::uint64_t size) {
   Forget(address, size);
-  if (size == 0 || size > kLargestCopy) return;
+  if (size == 0) return;
   ranges_.emplace(address,
                   Range{.size = size, .bytes = std::string(static_cast<const char*>(bytes), size)});
 }

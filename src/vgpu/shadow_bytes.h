@@ -31,6 +31,8 @@ class ShadowBytes {
 
   // `launches` is the number of launches so far, here and below.
   void Write(std::uint64_t address, const void* bytes, std::uint64_t size);
+  // The same for bytes that the caller chose to tell, of any size.
+  void Know(std::uint64_t address, const void* bytes, std::uint64_t size);
   void Fill(std::uint64_t address, unsigned char value, std::uint64_t size, std::uint64_t launches);
   void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size,
             std::uint64_t launches);

@@ -187,6 +187,11 @@ void State::Fill(std::uint64_t address, unsigned char value, std::uint64_t size)
   shadow_.Fill(address, value, size, launches());
 }
 
+void State::Know(std::uint64_t address, const void* bytes, std::uint64_t size) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shadow_.Know(address, bytes, size);
+}
+
 void State::Forget(std::uint64_t address, std::uint64_t size) {
   const std::lock_guard<std::mutex> lock(mutex_);
   shadow_.Forget(address, size);

@@ -73,6 +73,7 @@ class MEMMODEL_VGPU_EXPORT State {
   // and is counted; what it leaves is zero.
   void Copy(std::uint64_t destination, std::uint64_t source, std::uint64_t size);
   void Fill(std::uint64_t address, unsigned char value, std::uint64_t size);
+  void Know(std::uint64_t address, const void* bytes, std::uint64_t size);
   void Forget(std::uint64_t address, std::uint64_t size);
   // A kernel was given this address, and may have written there.
   void ForgetWith(std::uint64_t address);

@@ -262,6 +262,67 @@ print("MASKS", masks)
         self.assertEqual([read["count"] for read in reads], [1 if transformers_is("4.") else 2])
         self.assertRegex(reads[0]["reason"], "tried")
 
+    @unittest.skipIf(OTHER_TORCH, "needs the torch that memmodel is built for")
+    def test_counts_that_follow_from_what_the_host_sent_are_known(self):
+        # What the same lines print on the CPU. What is computed from floating-point numbers, or changed in place, is not known.
+        lines = """
+import sys, torch
+device = sys.argv[1]
+w = torch.nn.Parameter(torch.ones(8, 8, device=device))
+optimizer = torch.optim.SGD([w], 0.1)
+for step in range(3):
+    labels = torch.tensor([[1, 2, -100, 4], [5, -100, -100, 8]]).to(device)
+    repeats = torch.tensor([2, 0, 3]).to(device)
+    hidden = (torch.ones(2, 4, 8, device=device) @ w)[:, :-1]
+    mask = labels[:, 1:] != -100
+    padded = (torch.arange(5, device=device)[None] < torch.tensor([2, 4]).to(device)[:, None]).nonzero()
+    many = torch.arange(1 << 15).to(device)
+    print("SEEN", list(hidden[mask].shape), labels[:, 1:][mask].tolist(), labels.max().item(), labels.unique().tolist(),
+          torch.repeat_interleave(repeats).tolist(), len(torch.bincount(labels[labels > 0])), padded.tolist(),
+          list(torch.nn.functional.one_hot(repeats).shape), torch.masked_select(hidden, mask[..., None]).numel(), int(many.max()))
+    hidden[mask].sum().backward()
+    optimizer.step()
+"""
+        expected = subprocess.run([*self.python(lines), "cpu"], capture_output=True, text=True, check=True).stdout
+        answer, output = self.answer("--steps", "0", command=self.python(lines, "cuda"))
+        self.assertEqual(re.findall("SEEN.*", output), re.findall("SEEN.*", expected))
+        self.assertEqual(answer["harmless_reads"], [])
+        answer, _ = self.answer(command=self.python(lines.replace("    mask =", "    labels += 1\n    mask ="), "cuda"), code=3)
+        self.assertIn("hidden[mask]", answer["reason"])
+
+    def test_checks_of_torch_pass(self):
+        # Arguments of distributions, which raise ValueError if they are not valid; traced modules, which are run again.
+        answer, output = self.answer(command=self.python("""
+import torch
+@torch.jit.script
+def halved(x: torch.Tensor):
+    return torch.ones_like(x) * torch.full([1], 0.5, device=x.device) * x
+model = torch.nn.Linear(64, 4).cuda()
+traced = torch.jit.trace(model, torch.randn(2, 64, device="cuda"))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    policy = torch.distributions.Categorical(logits=halved(traced(torch.randn(16, 64, device="cuda"))))
+    (-policy.log_prob(policy.sample())).mean().backward()
+    optimizer.step()
+"""))
+        self.assertNotIn("TracerWarning", output)
+        self.assertEqual({read["reason"] for read in answer["harmless_reads"]},
+                         {"a comparison taken to hold", "arguments of a distribution taken to be valid"})
+
+    def test_an_optimizer_whose_count_of_steps_is_on_the_gpu(self):
+        # Adam's bias corrections divide by 1 - beta ** step: with a step of 0, Python's own ZeroDivisionError.
+        answer, output = self.answer("--steps", "0", command=self.python(TRAIN.format(steps=4, batch=8) + """
+    if step == 1:
+        torch.save(optimizer.state_dict(), "last.pt")
+        optimizer.load_state_dict(torch.load("last.pt", map_location="cuda"))
+print("ON", {state["step"].device.type for state in optimizer.state.values()})
+torch.save(torch.arange(3), "last.pt")
+print("LOADED", torch.load("last.pt", map_location="cuda").tolist())
+"""))
+        self.assertIn("LOADED [0, 1, 2]\n", output)
+        self.assertIn("ON {'cuda'}\n", output)
+        self.assertEqual((answer["verdict"], answer["steps_done"]), ("fits", 4))
+
     def test_a_script_that_fails_shows_its_own_traceback(self):
         self.refused(command=self.python("import torch\ntorch.zeros(1).cuda()\nraise ValueError('mine')"), code=2,
                      message="memmodel: the script failed on its own after 0 of 3 steps: ValueError: mine")
@@ -506,6 +567,31 @@ os.write(1, f"RANK {rank} {total.item()} {[len(s) for s in said]} {sent}\\n".enc
         # Old gradient buckets may outlive the step that replaces them.
         self.assertGreaterEqual(answer["interval"]["high_bytes"] - answer["peak"]["device_bytes"], 4 * 2048 * 2049)
 
+    def test_synchronised_batch_norm_takes_every_rank_to_have_a_batch(self):
+        text = """
+import os, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+gathered, ranks = torch.batch_norm_gather_stats_with_counts, set()
+def watched(*arguments):
+    ranks.add(len(arguments[1]))
+    return gathered(*arguments)
+torch.batch_norm_gather_stats_with_counts = watched
+model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8)))
+model = torch.nn.parallel.DistributedDataParallel(model.cuda(), device_ids=[rank])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    model(torch.randn(8, 3, 32, 32).cuda()).sum().backward()
+    optimizer.step()
+os.write(1, f"RANK {rank} {ranks}\\n".encode())
+"""
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", self.write(text)]
+        answer, output = self.answer("--gpus", "2", "--steps", "0", command=command)
+        for rank in (0, 1):
+            self.assertIn("RANK %d {2}\n" % rank, output)
+        self.assertEqual({read["reason"] for read in answer["harmless_reads"]}, {"every rank taken to have a batch"})
+
 
 class LibraryTest(Case):
     """Scripts of others, as they are."""
@@ -530,6 +616,25 @@ arguments = transformers.TrainingArguments("out", max_steps=10, per_device_train
 transformers.Trainer(transformers.GPT2LMHeadModel(config), arguments, train_dataset=data).train()
 """))
         self.assertEqual((answer["steps_done"], answer["batch"]), (3, 4))
+
+    @needs("transformers")
+    def test_generation_ends_at_the_largest_length(self):
+        # Not before, not never: eight tokens after the eight given, or twelve for a decoder of its own, with beams.
+        answer, output = self.answer("--timeout", "300", command=self.python("""
+import torch, transformers
+config = transformers.GPT2Config(n_layer=1, n_embd=64, n_head=2, vocab_size=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+gpt2 = transformers.GPT2LMHeadModel(config).cuda()
+config = transformers.T5Config(d_model=64, d_kv=16, d_ff=128, num_layers=1, num_heads=4, vocab_size=512, decoder_start_token_id=0)
+t5 = transformers.T5ForConditionalGeneration(config).cuda()
+optimizer = torch.optim.SGD(gpt2.parameters(), lr=0.1)
+ids = torch.full((2, 8), 7).cuda()
+for step in range(3):
+    print("SHAPES", *gpt2.eval().generate(ids, max_new_tokens=8, do_sample=True).shape, *t5.generate(ids, max_length=12, num_beams=3).shape)
+    gpt2.train()(ids, labels=ids).loss.backward()
+    optimizer.step()
+"""))
+        self.assertIn("SHAPES 2 16 2 12\n", output)
+        self.assertEqual(answer["steps_done"], 3)
 
     @needs("open_clip_train", "ftfy", "webdataset", "pandas", "braceexpand")
     def test_open_clips_training_script(self):

@@ -30,6 +30,15 @@ TEST_CASE("bytes from the host are known, in whole and in part") {
   CHECK(Known(shadow, kBase + 8, 1) == "?");
 }
 
+TEST_CASE("what the caller tells is known, of any size; a large copy from the host is not") {
+  const std::string large(ShadowBytes::kLargestCopy + 1, 'x');
+  ShadowBytes shadow;
+  shadow.Know(kBase, large.data(), large.size());
+  CHECK(Known(shadow, kBase, large.size()) == large);
+  shadow.Write(kBase, large.data(), large.size());
+  CHECK(Known(shadow, kBase, 2) == "??");
+}
+
 TEST_CASE("a later copy replaces the bytes it covers and no others") {
   ShadowBytes shadow;
   shadow.Write(kBase, "abcdefgh", 8);

@@ -39,6 +39,7 @@ class KnownTensors:
         self._found = {}  # address of the storage: (weak reference, version, value)
         self._values = {}  # the same where `value` is a tensor
         self._inference = torch.is_inference
+        self._tracing = torch._C._get_tracing_state  # by torch.jit.trace: sizes are tensors
         for name, value in _FACTORIES.items():
             self._watch(torch, name, lambda arguments, named, value=value: value)
         for name, value in _METHODS.items():
@@ -49,6 +50,8 @@ class KnownTensors:
 
         for name in ("to", "cuda"):
             self._watch_sent(torch.Tensor, name)
+        # torch.load makes a tensor of a storage that it sent, which counts as a write to the tensor.
+        self._watch(torch._utils, "_rebuild_tensor", lambda arguments, named: BYTES)
 
     @staticmethod
     def _given(arguments, named):
@@ -61,7 +64,7 @@ class KnownTensors:
         @functools.wraps(original)
         def made(*arguments, **named):
             tensor = original(*arguments, **named)
-            if tensor.is_cuda and tensor.numel() <= MOST_ELEMENTS:
+            if tensor.is_cuda and not self._tracing() and tensor.numel() <= MOST_ELEMENTS:
                 self.note(tensor, value_of(arguments, named))
             return tensor
 
@@ -73,7 +76,7 @@ class KnownTensors:
         @functools.wraps(original)
         def sent(tensor, *arguments, **named):
             result = original(tensor, *arguments, **named)
-            if (result.is_cuda and not tensor.is_cuda and not result.is_floating_point()
+            if (result.is_cuda and not tensor.is_cuda and not self._tracing() and not result.is_floating_point()
                     and result.dtype == tensor.dtype and tensor.is_contiguous()
                     and result.numel() <= MOST_ELEMENTS
                     and result.numel() * result.element_size() > LARGEST_KEPT_BY_GPU):

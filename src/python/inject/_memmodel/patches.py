@@ -6,6 +6,7 @@ and guards what it has read by identity: while it reads, whenever a compiled fun
 places.
 """
 import contextlib
+import sys
 import threading
 
 _lock = threading.Lock()
@@ -24,7 +25,16 @@ def place(owner, name, replacement):
         else:
             setattr(owner, name, original)
 
+    _tell_torchscript(original, replacement)
     add(take, lambda: setattr(owner, name, replacement))
+
+
+def _tell_torchscript(original, replacement):
+    """TorchScript knows torch's functions by identity too, and compiles with what is placed in."""
+    builtins = sys.modules.get("torch.jit._builtins")
+    name = builtins and builtins._find_builtin(original)
+    if name:
+        builtins._register_builtin(replacement, name)
 
 
 def add(take, put):

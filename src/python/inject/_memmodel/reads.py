@@ -15,6 +15,7 @@ import importlib
 import json
 import linecache
 import os
+import struct
 import sys
 import threading
 
@@ -30,6 +31,7 @@ _NOT_FINITE = ("isnan", "isinf", "found_inf", "_has_inf_or_nan")
 _UNPACKED = ("packed_sequence_mask",)
 _READER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64,
                            ctypes.c_void_p)
+_KNOWN = ctypes.CFUNCTYPE(ctypes.c_int64)
 _LIMIT = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_int)
 MOST_PLACES = 200
 MOST_LINES = 12
@@ -47,7 +49,8 @@ class Reads:
         self._reader = _READER(self._read)  # kept: C calls it
         self._library = None
         self._share = job.get().get("unknown_count")  # of the largest count; None: unknown
-        self._limit = None  # the native question after the operator that counts
+        self._limit = None  # the native questions after the operator that counts
+        self._known_count = None
         self._before_read = None  # function(tensor), see known_values.install
         self._blocks_out = None  # requests that _trace_allocator heard of
         self.stale_bytes = None  # why bytes of reused blocks may count as known, if they may
@@ -71,9 +74,11 @@ class Reads:
                 native = ctypes.CDLL(path)
                 failed = native.memmodel_watch_allocations(str(self._torch.__version__).encode())
                 self.stale_bytes = failed and self._other_torch(native)
-                if self._share is not None and not failed:
+                if not failed:
                     native.memmodel_watch_counts()
-                    self._limit = _LIMIT(("memmodel_largest_count", native))
+                    self._known_count = _KNOWN(("memmodel_known_count", native))
+                    if self._share is not None:
+                        self._limit = _LIMIT(("memmodel_largest_count", native))
             except OSError as error:
                 self.stale_bytes = "memmodel's watch does not fit torch %s (%s)" % (
                     self._torch.__version__, error)
@@ -159,6 +164,10 @@ class Reads:
             return 0
 
     def _answer(self, size, destination):
+        known = self._known_count() if self._known_count is not None and size in (4, 8) else -1
+        if known >= 0:
+            ctypes.memmove(destination, known.to_bytes(size, sys.byteorder), size)
+            return 1
         inner = sys._getframe(1).f_back  # None on autograd's own threads
         if inner is not None and inner.f_globals.get("__name__") == __name__:
             inner = inner.f_back  # one of our wrapped methods
@@ -173,13 +182,15 @@ class Reads:
                 return 0
             place = self._places[key] = self._describe(inner, method, dtype, size)
         place["count"] += 1
-        if counted is not None:
+        if counted is not None and place["value"] is None:
             _, least, most = counted
             count = max(least, int(self._share * most))
             place["most"] = max(place.get("most", 0), most)
             ctypes.memmove(destination, count.to_bytes(size, sys.byteorder), size)
             return 1
         value = place["value"]
+        if callable(value):
+            value = value(inner)
         if place["reason"] == _PADDING:
             return 0  # what is known of the bytes stays
         if value is None:
@@ -188,9 +199,9 @@ class Reads:
                 return 0
         if not value:
             return 1
-        # Ones of 8, or fewer, bytes each: true, 1, or the smallest float above zero.
+        # Numbers of 8, or fewer, bytes each. One is true, 1, or the smallest float above zero.
         width = min(size, 8)
-        ctypes.memmove(destination, (b"\x01" + b"\0" * (width - 1)) * (size // width), size // width * width)
+        ctypes.memmove(destination, value.to_bytes(width, "little") * (size // width), size // width * width)
         return 1
 
     def _counted(self, size):
@@ -212,6 +223,12 @@ class Reads:
         both = text + " " + outer_text + " " + (inner.f_code.co_name if inner else "")
         if known_values.running():
             value, reason = 0, _PADDING
+        elif inner and _asked_by_torch(inner):
+            value, reason = _asked_by_torch(inner)
+        elif inner and _generated(inner) is not None:
+            value, reason = _generated, "sequences taken to grow to the largest length that is allowed"
+        elif inner and _is_step_count(inner, dtype, size):
+            value, reason = _bits(float(self._run.step())), "an optimizer's count of steps, taken to be the run's"
         elif any(word in both for word in _NOT_FINITE):
             value, reason = 0, "taken to be finite"
         elif any(word in both for word in _FINITE):
@@ -257,6 +274,49 @@ class Reads:
         approximate = said.pop("approximate", [])
         workspace = said.pop("workspace", "")
         return {"refused": refused, "approximate": approximate, "workspace": workspace, "context": said}
+
+
+def _asked_by_torch(frame):
+    """(answer, reason) where torch's own Python asks what has one answer in a training that works, else None."""
+    module = frame.f_globals.get("__name__")
+    if module == "torch.distributions.distribution":  # else it raises an exception
+        return 1, "arguments of a distribution taken to be valid"
+    if module == "torch.testing._comparison":  # assert_close; torch.jit.trace checks what it made
+        return 1, "a comparison taken to hold"
+    if module == "torch.nn.modules._functions" and "world_size" in frame.f_locals:  # SyncBatchNorm counts them
+        return frame.f_locals["world_size"], "every rank taken to have a batch"
+    return None
+
+
+def _generated(frame):
+    """What transformers' generate reads: after each token whether all sequences have ended (with beams: whether any
+    has not), which without an answer it would ask for ever; with beams also how long they are. None for other reads."""
+    if frame.f_globals.get("__name__") != "transformers.generation.utils":
+        return None
+    loop = frame if "stopping_criteria" in frame.f_locals else frame.f_back
+    names, text = loop.f_locals, frame.f_code.co_name + _expression(frame)
+    longest = getattr(names.get("stopping_criteria"), "max_length", None)
+    if longest is None:
+        return None
+    if loop.f_code.co_name != "_beam_search":
+        return int(names["input_ids"].shape[1] >= longest) if "unfinished" in text else None
+    if "max_generated_length" in text:
+        return names["cur_len"] - names["decoder_prompt_len"]
+    if "output_length" in text:
+        return names["cur_len"]
+    return int(names["cur_len"] < longest) if "unfinished" in text else None
+
+
+def _is_step_count(frame, dtype, size):
+    """Adam and the like keep it on the CPU, but torch.load(map_location="cuda") puts it on the GPU. It divides by
+    1 - beta ** step, so that zero is no answer."""
+    return (frame.f_globals.get("__name__") == "torch.optim.optimizer" and "step" in _expression(frame.f_back)
+            and str(dtype) == "torch.float32" and size == 4)
+
+
+def _bits(number):
+    """Of a float32, as an integer."""
+    return int.from_bytes(struct.pack("<f", number), "little")
 
 
 def _printing(frame):

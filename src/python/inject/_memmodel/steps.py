@@ -89,8 +89,8 @@ class Steps:
         self.reports[-1]["reserved_bytes"] = peaks["reserved"]
 
     def forward_begins(self, module, arguments):
-        if not self._run.live() or self._inside_backward():
-            return
+        if not self._run.live() or self._inside_backward() or self._torch._C._get_tracing_state():
+            return  # (sizes are tensors while torch.jit.trace runs a module)
         tensor = history.first_tensor(self._torch, arguments)
         if tensor is None:
             tensor = history.first_tensor(self._torch, self._run.keyword_arguments())
