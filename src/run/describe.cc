@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "memmodel/allocator_settings.h"
 #include "memmodel/trace.h"
 #include "src/predict/words.h"
 #include "src/run/run_kinds.h"
@@ -80,7 +81,8 @@ Status DescribeTrace(const RunOptions& options, const ProcessReport& report, Run
   if (!options.trace_output.empty()) {
     if (Status s = WriteTrace(*trace, options.trace_output, TraceDetail::kFull); !s.ok()) return s;
   }
-  Result<MemoryUse> use = Classify(*trace, {options.alloc_conf});
+  const bool known = !report.alloc_conf.empty() && ParseAllocatorSettings(report.alloc_conf).ok();
+  Result<MemoryUse> use = Classify(*trace, {known ? report.alloc_conf : options.alloc_conf});
   if (!use.ok()) {
     answer->notes.push_back("no breakdown: " + use.status().message());
     return {};

@@ -79,6 +79,7 @@ Result<ProcessReport> ParseProcessReport(std::string_view text) {
   report.cuda_used = GetOr(object, "cuda_used", false);
   report.pid = GetOr(object, "pid", 0);
   report.ended = GetOr<std::string>(object, "ended", "");
+  report.alloc_conf = GetOr<std::string>(object, "alloc_conf", "");
   report.torch_version = GetOr<std::string>(object, "torch_version", "");
   if (!report.cuda_used) {
     const json error = GetOr(object, "error", json::object());

@@ -40,6 +40,7 @@ struct ProcessReport {
   Bytes bucket_bytes = 0;             // of DistributedDataParallel's gradient buckets
   std::string ended;                  // "steps", "exit"
   std::string torch_version, python;
+  std::string alloc_conf;  // as torch had it at the end
   std::optional<std::int64_t> cudnn_version;
   std::vector<DeviceTrace> devices;
   std::vector<ScriptRead> unknown, harmless;

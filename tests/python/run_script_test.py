@@ -149,6 +149,14 @@ except torch.OutOfMemoryError as error:
         # Measured on a card without end; the parameter and its gradient take a block of 512 bytes each.
         self.assertEqual(answer["peak"]["allocated_bytes"], 4 * 2**30 + 2 * 512)
 
+    def test_settings_of_the_allocator_that_the_script_makes_itself(self):
+        # Expandable segments grow in pages of 20 MiB, and blocks in them lie across pages.
+        setting = "import os\nos.environ['PYTORCH_CUDA_ALLOC_CONF'] = 'expandable_segments:True'\n"
+        answer, _ = self.answer(command=self.python(setting + TRAIN.format(steps=3, batch=4096)))
+        self.assertFalse([note for note in answer["notes"] if "no breakdown" in note])
+        self.assertEqual(answer["breakdown"]["weights"], 4 * (1024 * 4096 + 4096 + 4096 * 1024 + 1024))
+        self.assertEqual(answer["peak"]["reserved_bytes"] % (2 << 20), 0)
+
     def test_ends_after_the_steps_even_if_the_script_catches_everything(self):
         text = TRAIN.format(steps=1000, batch=8).replace("optimizer =", "model = torch.compile(model)\noptimizer =", 1)
         text = text.replace("    optimizer.step()\n", "    try:\n        optimizer.step()\n    except BaseException:\n        pass\n")

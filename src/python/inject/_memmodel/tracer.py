@@ -210,6 +210,8 @@ class Run:
         # Gives back what PyTorch keeps for cuBLAS, and so shows which blocks these are.
         self._torch._C._cuda_clearCublasWorkspaces()
         snapshot = self._torch.cuda.memory._snapshot()
+        # Set in the script itself, it may be, before it imports torch.
+        self._alloc_conf = snapshot.get("allocator_settings", {}).get("PYTORCH_CUDA_ALLOC_CONF", "")
         writer = history.Writer(snapshot, self._operators, self._modules)
         devices = [self._device(index, writer, stats[index], ends[index]) for index in writer.devices()]
         job.write("report.%d.json" % os.getpid(), json.dumps(self._whole(ended, exit_code, devices)))
@@ -262,7 +264,7 @@ class Run:
             "outcome": outcome, "batch": self._steps.batch,
             "rank": torch.distributed.get_rank() if distributed else int(os.environ.get("RANK") or 0),
             "world_size": torch.distributed.get_world_size() if distributed else 1,
-            "bucket_bytes": self._modules.bucket_bytes,
+            "bucket_bytes": self._modules.bucket_bytes, "alloc_conf": self._alloc_conf,
             "steps_done": self._steps.done, "steps": self._steps.reports[:steps.MOST_STEPS_REPORTED],
             "weights_bytes": self._weights, "torch_version": str(torch.__version__),
             "cudnn_version": self._cudnn_version(), "python": sys.version.split()[0],
