@@ -7,9 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <iterator>
-#include <sstream>
-#include <string>
+#include <cstddef>
 #include <string_view>
 #include <unordered_set>
 
@@ -33,15 +31,20 @@ constexpr std::string_view kFollowed =
     "unique_dim cat concat stack hstack vstack repeat repeat_interleave tile flip roll "
     "pad constant_pad_nd clone contiguous reshape flatten to _to_copy arange tril "
     "triu tril_indices triu_indices one_hot ";
+static_assert(kFollowed.ends_with(' '));  // as each of the names
 
 bool IsFollowed(std::string_view name) {
-  static const std::unordered_set<std::string> names = [] {
-    std::istringstream words{std::string(kFollowed)};
-    return std::unordered_set<std::string>(std::istream_iterator<std::string>(words), {});
+  static const std::unordered_set<std::string_view> names = [] {
+    std::unordered_set<std::string_view> words;
+    for (std::string_view rest = kFollowed; !rest.empty();) {
+      const std::size_t end = rest.find(' ');
+      words.insert(rest.substr(0, end));
+      rest.remove_prefix(end + 1);
+    }
+    return words;
   }();
   constexpr std::string_view kNamespace = "aten::";
-  return name.starts_with(kNamespace) &&
-         names.contains(std::string(name.substr(kNamespace.size())));
+  return name.starts_with(kNamespace) && names.contains(name.substr(kNamespace.size()));
 }
 
 // A function of control.h, null where there is no virtual GPU.

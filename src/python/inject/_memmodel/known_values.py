@@ -20,6 +20,9 @@ _COLLECTIVES = ("all_gather_object", "gather_object", "broadcast_object_list", "
 _MASKS = ("_preprocess_mask_arguments", "_ignore_causal_mask_sdpa", "_ignore_bidirectional_mask_sdpa",
           "_prepare_4d_attention_mask_for_sdpa")
 _MASK_MODULES = ("transformers.masking_utils", "transformers.modeling_attn_mask_utils")  # the latter of 4.x
+# Operators whose results follow from their arguments, so that they can be made on the CPU instead.
+_MAKERS = ("to", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "arange", "scalar_tensor",
+           "_to_copy", "device_put", "lift_fresh_copy")
 _MOST_ELEMENTS = known_tensors.MOST_ELEMENTS
 _running = threading.local()
 
@@ -27,11 +30,6 @@ _running = threading.local()
 def running():
     """How many object collectives the calling thread is in."""
     return getattr(_running, "depth", 0)
-
-
-# Operators whose results follow from their arguments, so that they can be made on the CPU instead.
-_MAKERS = ("to", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like", "arange", "scalar_tensor",
-           "_to_copy", "device_put", "lift_fresh_copy")
 
 
 def _name(function):

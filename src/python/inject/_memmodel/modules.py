@@ -12,6 +12,7 @@ PREFIX = "memmodel:"
 # Wrappers of one module, which stands for them: type and name of the child.
 _WRAPPERS = {"DistributedDataParallel": "module", "DataParallel": "module", "FullyShardedDataParallel": "module",
              "OptimizedModule": "_orig_mod"}
+WRAPPER_PREFIXES = tuple({child + "." for child in _WRAPPERS.values()})  # of names of parameters
 
 
 class Modules:

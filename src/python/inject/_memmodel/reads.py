@@ -223,8 +223,8 @@ class Reads:
         both = text + " " + outer_text + " " + (inner.f_code.co_name if inner else "")
         if known_values.running():
             value, reason = 0, _PADDING
-        elif inner and _asked_by_torch(inner):
-            value, reason = _asked_by_torch(inner)
+        elif inner and (asked := _asked_by_torch(inner)):
+            value, reason = asked
         elif inner and _generated(inner) is not None:
             value, reason = _generated, "sequences taken to grow to the largest length that is allowed"
         elif inner and _is_step_count(inner, dtype, size):

@@ -8,7 +8,7 @@ docs/trace_format.md, so one Trace reads like another.
 import sys
 import threading
 
-from . import history
+from . import history, modules
 
 LOAD, FORWARD, BACKWARD, AFTER_BACKWARD, OPTIMIZER, NONE = range(6)
 _NAMES = {FORWARD: "forward", BACKWARD: "backward", AFTER_BACKWARD: "step", OPTIMIZER: "step"}
@@ -251,7 +251,7 @@ class Steps:
         self._tagged.add(id(module))
         self._optimizers.append(module)
         for name, parameter in module.named_parameters():
-            while name.startswith(("module.", "_orig_mod.")):  # of wrappers, modules.py
+            while name.startswith(modules.WRAPPER_PREFIXES):
                 name = name.partition(".")[2]
             self._names[id(parameter)] = name
             self._run.tag("weight", parameter, name)
